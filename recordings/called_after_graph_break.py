@@ -1,0 +1,22 @@
+"""A function that is called after a graph break is compiled on its own, and fails on its own."""
+
+import torch
+
+GAIN = 3
+
+
+def amplify(signal, taps):
+    def tap(n):
+        return signal * taps[n] * GAIN
+
+    return torch.stack([tap(n) for n in range(3)]) @ signal.unsqueeze(0)
+
+
+@torch.compile(backend="aot_eager")
+def chain(signal):
+    print("taps")
+    torch._dynamo.graph_break()
+    return amplify(signal, torch.tensor([1, 2, 3]))
+
+
+chain(torch.randn(5))

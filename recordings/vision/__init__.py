@@ -1,0 +1,1 @@
+"""A small package that is not installed where the bundle is replayed."""

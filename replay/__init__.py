@@ -1,0 +1,74 @@
+"""Record the frame that `torch.compile` fails on; replay just that frame anywhere.
+
+    with replay.record("failures/") as recorder:
+        step(model, batch)
+    outcome = replay.run(recorder.bundles[0], backend="aot_eager")
+
+This module only names what is public. Each name is imported when it is first used, so that `import replay`
+loads neither torch nor anything that draws on a terminal. No logic lives here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from replay._version import __version__
+
+if TYPE_CHECKING:
+    from replay.bundle import Bundle, load
+    from replay.errors import (
+        BundleError,
+        FormatVersionError,
+        MissingError,
+        RecordingWarning,
+        ReplayError,
+        UnsupportedTorchError,
+        UsageError,
+    )
+    from replay.recorder import record
+    from replay.recording import Outcome
+    from replay.replayer import run
+
+__all__ = [
+    "Bundle",
+    "BundleError",
+    "FormatVersionError",
+    "MissingError",
+    "Outcome",
+    "RecordingWarning",
+    "ReplayError",
+    "UnsupportedTorchError",
+    "UsageError",
+    "__version__",
+    "load",
+    "record",
+    "run",
+]
+
+_HOMES = {
+    "Bundle": "replay.bundle",
+    "BundleError": "replay.errors",
+    "FormatVersionError": "replay.errors",
+    "MissingError": "replay.errors",
+    "Outcome": "replay.recording",
+    "RecordingWarning": "replay.errors",
+    "ReplayError": "replay.errors",
+    "UnsupportedTorchError": "replay.errors",
+    "UsageError": "replay.errors",
+    "load": "replay.bundle",
+    "record": "replay.recorder",
+    "run": "replay.replayer",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

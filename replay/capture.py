@@ -1,0 +1,205 @@
+"""One attempt to compile a frame, turned into one bundle.
+
+Called inside the compiler's hook, while the frame is alive and its inputs are as they were. The order is: ship
+the object graph, plan the tensors, write sources, values and blobs, describe everything in the manifest.
+Deciding *whether* to record lives in `replay.recorder`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from replay import describing, frames, history, shipping
+from replay._version import __version__
+from replay.bundle import BundleWriter
+from replay.recording import (
+    CallInfo,
+    CompileInfo,
+    ErrorInfo,
+    Event,
+    FrameInfo,
+    Manifest,
+    Missing,
+    StorageSpec,
+)
+from replay.selection import resumed_function
+from replay.torch_adapter import configs, environment, hooks, state
+from replay.torch_adapter.compiling import Backend
+from replay.torch_adapter.failures import qualified_name
+from replay.torch_adapter.tensors import Policy, TensorCollector
+from replay.torch_adapter.undisturbed import undisturbed
+
+_UNSAFE = re.compile(r"[^\w.+-]+")
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def write(
+    directory: Path,
+    attempt: hooks.Attempt,
+    *,
+    event: Event,
+    error: ErrorInfo,
+    calls: Sequence[history.Call],
+    tensors: Policy,
+    ship: Collection[str],
+    warn: Callable[[str], None],
+) -> Path:
+    """Write the bundle of an attempt and return its path.
+
+    Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
+    told to `warn` if it is so much that the bundle can only be looked at.
+    """
+    backend = Backend(attempt.converter)
+    config, config_objects = _split_config(attempt, backend)
+    ambient, modes = state.capture(), state.function_modes()
+    with undisturbed():
+        ambient["generators"] = state.generators()
+        collector = TensorCollector()
+        inputs = frames.inputs_of(attempt)
+        root = {
+            "function": _function(attempt),
+            "arguments": inputs.arguments,
+            "calls": [_call(attempt, call, collector) for call in calls],
+            "backend": backend.shipped,
+            "backend_name": backend.registered,
+            "options": backend.options,
+            "config": config_objects,
+            "function_modes": modes,
+        }
+        shipment, lost = _ship(root, collector, ship, warn)
+        stem = _stem(attempt, error)
+        with BundleWriter(directory, stem) as writer:
+            sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
+            writer.add_values(shipment.values)
+            manifest = Manifest(
+                created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                writer=f"torch-replay {__version__}",
+                event=event,
+                frame=_frame(attempt, sources, shipment.sources),
+                error=error,
+                compile=_compile(attempt, backend),
+                environment=environment.capture(shipment.packages),
+                inputs=describing.inputs(inputs, collector.key_of),
+                calls=tuple(_call_info(attempt, call, collector) for call in calls),
+                tensors=collector.specs,
+                storages=_write_blobs(writer, collector, tensors),
+                config=config,
+                state=ambient,
+                sources=sources,
+                shipped=tuple(shipment.modules),
+                missing=(*lost, *shipment.missing),
+                process={"thread": threading.current_thread().name},
+            )
+            return writer.commit(manifest)
+
+
+def _function(attempt: hooks.Attempt) -> FunctionType:
+    """The frame's code as a function of its own; its arguments are given in full, so it needs no defaults."""
+    function = FunctionType(
+        attempt.code, attempt.f_globals, attempt.code.co_name, None, attempt.closure or None
+    )
+    function.__qualname__ = qualified_name(attempt.code)
+    return function
+
+
+def _ship(
+    root: dict[str, Any], collector: TensorCollector, ship: Collection[str], warn: Callable[[str], None]
+) -> tuple[shipping.Shipment, tuple[Missing, ...]]:
+    """The values, or, where shipping itself fails, a bundle that can still be looked at."""
+    try:
+        return shipping.dump(root, tensors=collector, ship=ship), ()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        warn(f"replay could not ship the values of {root['function'].__name__!r}: {reason}; the bundle has none")
+        lost = Missing("values", "the frame's code and inputs", reason)
+        return shipping.dump(None, tensors=collector, ship=ship), (lost,)
+
+
+def _write_blobs(writer: BundleWriter, collector: TensorCollector, policy: Policy) -> dict[str, StorageSpec]:
+    from dataclasses import replace
+
+    storages = collector.plan(policy)
+    for key, spec in storages.items():
+        if spec.entry is not None:
+            entry = writer.add_blob(key, spec.length, collector.chunks(key))
+            storages[key] = replace(spec, entry=entry)
+    return storages
+
+
+def _split_config(attempt: hooks.Attempt, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Config values that differ from the default: those that are plain data, and the objects among them.
+
+    An object is also named among the plain ones, for people. What torch.compile(dynamic=...) sets for the time of
+    the compilation is no config of the user's.
+    """
+    found = configs.changed()
+    if backend.dynamic is not None:
+        found.pop("dynamo.assume_static_by_default", None)
+    if backend.dynamic is False:
+        found.pop("dynamo.automatic_dynamic_shapes", None)
+    limit = hooks.own_limit(attempt)
+    if limit is not None:
+        found["dynamo.recompile_limit"] = limit
+    objects = {key: value for key, value in found.items() if not _is_plain(value)}
+    return {key: describing.short(value) if key in objects else value for key, value in found.items()}, objects
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is list:
+        return all(_is_plain(item) for item in value)
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return type(value) in _PLAIN
+
+
+def _frame(attempt: hooks.Attempt, entries: Mapping[str, str], texts: Mapping[str, str]) -> FrameInfo:
+    code = attempt.code
+    resumed = resumed_function(code.co_name)
+    return FrameInfo(
+        function=qualified_name(code),
+        name=code.co_name,
+        module=str(attempt.f_globals.get("__name__", "")),
+        file=code.co_filename,
+        first_line=code.co_firstlineno,
+        last_line=frames.last_line(code),
+        entry=entries.get(code.co_filename),
+        code_kind=frames.code_kind(code, texts),
+        resume=resumed is not None,
+        resume_of=resumed,
+    )
+
+
+def _compile(attempt: hooks.Attempt, backend: Backend) -> CompileInfo:
+    return CompileInfo(
+        backend=backend.name,
+        backend_kind="registered" if backend.shipped is None else "shipped",
+        fullgraph=attempt.fullgraph,
+        dynamic=backend.dynamic,
+        options={key: v if _is_plain(v) else describing.short(v) for key, v in backend.options.items()},
+        compile_id=attempt.compile_id,
+    )
+
+
+def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
+    f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
+    return {"arguments": frames.arguments(attempt.code, f_locals), "grad": call.grad_enabled}
+
+
+def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:
+    return CallInfo(
+        compile_id=call.compile_id,
+        inputs=describing.sketched(attempt.code, call.f_locals),
+        grad_enabled=call.grad_enabled,
+    )
+
+
+def _stem(attempt: hooks.Attempt, error: ErrorInfo) -> str:
+    name = resumed_function(attempt.code.co_name) or attempt.code.co_name
+    kind = error.type.rpartition(".")[2]
+    return _UNSAFE.sub("_", f"{name}-{kind}-{error.fingerprint.partition('-')[0]}").strip("_")[:100]

@@ -1,0 +1,43 @@
+"""What a person sees while a replay takes its time: one line on a terminal's stderr. Silent in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from replay.report.text import clean_line
+
+PATIENCE = 2.0  # seconds before anything shows
+PERIOD = 0.5
+
+
+@contextmanager
+def shown(what: str, *, enabled: bool = True) -> Iterator[None]:
+    """Show `what ... 12 s` while the block runs, if it takes long and stderr is a terminal; then wipe it."""
+    if not enabled or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_tick, args=(clean_line(what), done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _tick(what: str, done: threading.Event) -> None:
+    begun, stream = time.monotonic(), sys.stderr
+    if done.wait(PATIENCE):
+        return
+    while True:
+        stream.write(f"\r\x1b[K{what} ... {time.monotonic() - begun:.0f} s")
+        stream.flush()
+        if done.wait(PERIOD):
+            break
+    stream.write("\r\x1b[K")
+    stream.flush()

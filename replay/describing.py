@@ -1,0 +1,111 @@
+"""Inputs as rows for people. Never runs code of the user's: no repr of an unknown object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any, Literal
+
+from replay import frames
+from replay.recording import InputInfo
+from replay.torch_adapter import sketches
+
+LENGTH = 80
+"""Characters of a value that are shown."""
+DEPTH = 3
+"""Containers and modules are looked into so deep for tensors to name."""
+
+_SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
+KeyOf = Callable[[Any], "str | None"]
+
+
+def inputs(found: frames.Inputs, key_of: KeyOf) -> tuple[InputInfo, ...]:
+    """Rows for arguments, closure variables and globals. `key_of` gives a recorded tensor's key."""
+    return tuple(
+        [_row(name, "argument", value, key_of) for name, value in found.named.items()]
+        + [_row(name, "closure", value, key_of) for name, value in found.closure.items()]
+        + [_row(name, "global", value, key_of) for name, value in found.globals.items()]
+    )
+
+
+def sketched(code: CodeType, f_locals: Mapping[str, Any]) -> tuple[InputInfo, ...]:
+    """Rows for the arguments of an earlier call."""
+    names = frames.argument_names(code)
+    return tuple(_row(name, "argument", f_locals[name], lambda _: None) for name in names if name in f_locals)
+
+
+def short(value: Any) -> str:
+    """One line for a value: itself if plain, a tensor's type, a container's length, else the type's name."""
+    kind = type(value)
+    if isinstance(value, sketches.Tensor):
+        return tensor(value.meta, value.device)
+    if sketches.is_tensor(value):
+        return tensor(value, str(value.device))
+    if kind in _SHOWN:
+        return _clipped(repr(value))
+    if kind in (tuple, list, set, frozenset, dict):
+        return _container(value)
+    if kind is FunctionType:
+        return f"function {value.__module__}.{value.__qualname__}"
+    if isinstance(value, type):
+        return f"class {value.__module__}.{value.__qualname__}"
+    return _object(value)
+
+
+def tensor(value: Any, device: str) -> str:
+    """`float32[2, 3] cpu`, and what is unusual about it."""
+    text = f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}] {device}"
+    marks = []
+    if value.requires_grad:
+        marks.append("requires_grad" if value.is_leaf else "requires_grad, not a leaf")
+    try:
+        if not value.is_contiguous():
+            marks.append(f"stride {tuple(value.stride())}")
+    except (RuntimeError, NotImplementedError):
+        marks.append(str(value.layout))
+    return f"{text} ({'; '.join(marks)})" if marks else text
+
+
+def type_name(value: Any) -> str:
+    """Qualified name of a value's type, without a module for builtins."""
+    kind = value.class_name if isinstance(value, sketches.Tensor) else None
+    if kind:
+        return str(kind)
+    owner = type(value)
+    return owner.__qualname__ if owner.__module__ == "builtins" else f"{owner.__module__}.{owner.__qualname__}"
+
+
+def _row(name: str, role: Literal["argument", "closure", "global"], value: Any, key_of: KeyOf) -> InputInfo:
+    keys = dict.fromkeys(key for found in _tensors(value, DEPTH) if (key := key_of(found)) is not None)
+    return InputInfo(name=name, role=role, type=type_name(value), summary=short(value), tensors=tuple(keys))
+
+
+def _tensors(value: Any, depth: int) -> Iterator[Any]:
+    if sketches.is_tensor(value):
+        yield value
+    elif depth and type(value) in (tuple, list):
+        for item in value[:64]:
+            yield from _tensors(item, depth - 1)
+    elif depth and type(value) is dict:
+        for item in list(value.values())[:64]:
+            yield from _tensors(item, depth - 1)
+    elif sketches.is_module(value):
+        yield from sketches.module_tensors(value)
+
+
+def _container(value: Any) -> str:
+    items = list(value.values()) if type(value) is dict else list(value)
+    if len(items) <= 8 and all(type(item) in _SHOWN for item in items):
+        return _clipped(repr(value))
+    kinds = sorted({type(item).__qualname__ for item in items})
+    return _clipped(f"{type(value).__name__} of {len(items)}: {', '.join(kinds)}")
+
+
+def _object(value: Any) -> str:
+    if sketches.is_module(value):
+        return sketches.module_summary(value)
+    return f"{type(value).__qualname__} object"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"

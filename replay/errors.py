@@ -1,0 +1,43 @@
+"""Everything that `replay` raises on purpose.
+
+ReplayError                   a person can act on the message
+├── UsageError                an option or argument that cannot be honoured
+├── BundleError               the file is not a readable bundle
+│   └── FormatVersionError    written by a newer replay
+├── MissingError              the recording or this machine lacks something
+└── UnsupportedTorchError     this torch has no hook that we know
+
+RecordingWarning              the recorder could not keep something; the program goes on
+
+Nothing else lives here: no formatting, no exit codes (`replay.cli` maps these classes to them).
+"""
+
+from __future__ import annotations
+
+
+class ReplayError(Exception):
+    """A failure whose message says which file or option, what is wrong and what to do next."""
+
+
+class UsageError(ReplayError):
+    """An option or argument that cannot be honoured (an unknown backend, a bad pattern, ...)."""
+
+
+class BundleError(ReplayError):
+    """The file is not a bundle that can be read."""
+
+
+class FormatVersionError(BundleError):
+    """The bundle was written by a newer `replay` than this one."""
+
+
+class MissingError(ReplayError):
+    """The recording, or this machine, lacks something that the replay needs; the message names it."""
+
+
+class UnsupportedTorchError(ReplayError):
+    """This torch lacks a name that the adapter relies on; the message gives the name and the version."""
+
+
+class RecordingWarning(UserWarning):
+    """The recorder lost something. The user's program is not affected; the message says what was lost."""

@@ -1,0 +1,118 @@
+"""What earlier calls of a frame looked like: needed where a failure depends on them (dynamic shapes, limits).
+
+Kept only for calls that compiled, as metadata: no tensor of the user's is kept alive, and no object that is not
+a plain value or a function over plain values. What is gone by the time of the failure becomes `Gone`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from replay.torch_adapter import hooks, sketches
+
+KEPT = 300
+"""Calls that are kept for one code object; torch's accumulated limit is 256."""
+DEPTH = 4
+WIDTH = 64
+"""Containers are looked into so deep, and so wide."""
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...))
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object of an earlier call that was not kept."""
+
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One earlier call: its local variables, sketched."""
+
+    compile_id: str
+    f_locals: Mapping[str, Any]
+    grad_enabled: bool
+
+
+class History:
+    """The compiling calls of every frame in a block."""
+
+    def __init__(self) -> None:
+        self._calls: dict[CodeType, list[Call]] = {}
+        self._lock = threading.Lock()
+
+    def note(self, attempt: hooks.Attempt) -> None:
+        """Keep a sketch of a call that compiled."""
+        call = Call(
+            compile_id=attempt.compile_id or "?",
+            f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
+            grad_enabled=sketches.grad_enabled(),
+        )
+        with self._lock:
+            calls = self._calls.setdefault(attempt.code, [])
+            if call.compile_id.endswith("/0"):
+                calls.clear()  # the first compilation: what was before is forgotten by torch as well
+            calls.append(call)
+            del calls[:-KEPT]
+
+    def before(self, attempt: hooks.Attempt) -> list[Call]:
+        """The calls that compiled this frame before, oldest first."""
+        with self._lock:
+            return list(self._calls.get(attempt.code, ()))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._calls.clear()
+
+
+def sketch(value: Any, depth: int = DEPTH) -> Any:
+    """What is kept of a value: itself if plain, metadata of a tensor, a weak reference to the rest."""
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if sketches.is_tensor(value):
+        return sketches.Tensor.of(value)
+    if depth and kind in (tuple, list, set, frozenset) and len(value) <= WIDTH:
+        return kind(sketch(item, depth - 1) for item in value) if kind in (tuple, list) else value
+    if depth and kind is dict and len(value) <= WIDTH:
+        return {key: sketch(item, depth - 1) for key, item in value.items()}
+    if kind is FunctionType and _is_small(value):
+        return value
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return Gone(kind.__qualname__)
+
+
+def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
+    """The inverse of `sketch`, as far as it goes; `tensor` makes the stand-in of a tensor."""
+    kind = type(value)
+    if kind is weakref.ref:
+        target = value()
+        return Gone("object") if target is None else target
+    if kind is sketches.Tensor:
+        return tensor(value)
+    if kind in (tuple, list):
+        return kind(revive(item, tensor) for item in value)
+    if kind is dict:
+        return {key: revive(item, tensor) for key, item in value.items()}
+    return value
+
+
+def _is_small(function: FunctionType) -> bool:
+    cells = function.__closure__ or ()
+    return all(type(_contents(cell)) in PLAIN for cell in cells)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

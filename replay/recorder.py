@@ -1,0 +1,238 @@
+"""`record()`: from the compiler's hook to a bundle.
+
+One object per block: it filters, recognises failures that it has already, and asks `replay.capture` for the
+bundle. Whatever goes wrong on our side is a RecordingWarning, never a change of the user's program. Replaying
+lives elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeVar, cast
+
+from replay import capture
+from replay.errors import RecordingWarning, UsageError
+from replay.history import History
+from replay.recording import ErrorInfo, Event
+from replay.selection import Pattern, Selection
+from replay.torch_adapter import failures, hooks
+
+F = TypeVar("F", bound=Callable[..., Any])
+Tensors = Literal["auto", "full", "metadata"]
+
+EVENTS = ("failure",)
+"""What `on` accepts in this version."""
+LATER_EVENTS = ("graph_break", "recompile", "accuracy", "all")
+"""Words of the contract that this version does not record yet."""
+
+log = logging.getLogger("replay")
+
+
+class record:
+    """Record every frame that fails to compile, while the block runs or the decorated function does.
+
+    `directory`: where bundles go; made when there is one to write. `on`: the events that make a bundle.
+    `only`: function-name filter, see `replay.selection`. `tensors`: which values travel: "auto" (integers,
+    booleans and small tensors; the rest as metadata), "full" or "metadata". `ship`: names of installed packages
+    whose code travels by value. `max_bundles`: stop after so many distinct ones.
+
+    `bundles` lists the files. The exception that reaches the caller is the program's own; it gains a note with the
+    path and the command that replays it. Nothing is written and nothing stays patched where nothing fails.
+
+    Raises UsageError for a bad argument, UnsupportedTorchError on entry for a torch whose hooks are unknown.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = "recordings",
+        *,
+        on: str | Sequence[str] = "failure",
+        only: Pattern | Sequence[Pattern] | None = None,
+        tensors: Tensors = "auto",
+        ship: str | Collection[str] = (),
+        calls: bool = False,
+        crash_safe: bool = False,
+        max_bundles: int = 16,
+    ) -> None:
+        self.directory = Path(directory)
+        self.bundles: list[Path] = []
+        self._events = _events(on)
+        self._selection = Selection.of(only)
+        self._tensors = _tensors(tensors)
+        self._ship = (ship,) if isinstance(ship, str) else tuple(ship)
+        self._max = _positive("max_bundles", max_bundles)
+        if calls or crash_safe:
+            name = "calls" if calls else "crash_safe"
+            raise UsageError(f"record({name}=True): this version of torch-replay cannot do that yet")
+        self._settings: dict[str, Any] = {
+            "on": on, "only": only, "tensors": tensors, "ship": ship, "max_bundles": max_bundles
+        }  # fmt: skip
+        self._seen: dict[str, Path] = {}
+        self._history = History()
+        self._lock = threading.RLock()
+        self._full = False
+        self._entered: list[ExitStack] = []
+
+    def __enter__(self) -> record:
+        stack = ExitStack()
+        stack.enter_context(hooks.observing(self._observe))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.pop().close()
+        if not self._entered:
+            self._history.clear()
+
+    def __call__(self, function: F) -> F:
+        """Decorate: each call is a block of its own, so that recursion and threads do not meet."""
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise UsageError(
+                f"@record cannot decorate the generator function {function.__qualname__}; use `with record(...)` inside"
+            )
+        if asyncio.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                with self._again():
+                    return await function(*args, **kwargs)
+
+            return cast(F, run_async)
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
+                return function(*args, **kwargs)
+
+        return cast(F, run)
+
+    def _again(self) -> record:
+        other = record(self.directory, **self._settings)
+        other.bundles, other._seen, other._lock = self.bundles, self._seen, self._lock
+        return other
+
+    def _observe(self, attempt: hooks.Attempt) -> None:
+        """Called in the compiling thread after every attempt; must not raise."""
+        try:
+            self._handle(attempt)
+        except Exception as error:
+            _warn(f"replay could not record {attempt.code.co_name!r}: {type(error).__name__}: {error}")
+
+    def _handle(self, attempt: hooks.Attempt) -> None:
+        if not self._selection.matches_code(attempt.code):
+            return
+        if attempt.fate == "compiled":
+            self._history.note(attempt)
+        event = _event(attempt)
+        if event is None or event not in self._events or attempt.error is None:
+            return
+        info = failures.describe(attempt.error, graph_break=attempt.fate == "graph_break")
+        with self._lock:
+            path = self._seen.get(info.fingerprint) or self._write(attempt, event, info)
+        if path is not None:
+            _tell(attempt, info, path)
+
+    def _write(self, attempt: hooks.Attempt, event: Event, info: ErrorInfo) -> Path | None:
+        if len(self._seen) >= self._max:
+            if not self._full:
+                self._full = True
+                _warn(f"replay has written max_bundles={self._max} bundles; further failures are not recorded")
+            return None
+        shared = _written_by_another(attempt.error, self.directory)
+        path = shared or capture.write(
+            self.directory,
+            attempt,
+            event=event,
+            error=info,
+            calls=self._history.before(attempt),
+            tensors=self._tensors,
+            ship=self._ship,
+            warn=_warn,
+        )
+        self._seen[info.fingerprint] = path
+        self.bundles.append(path)
+        return path
+
+
+def _event(attempt: hooks.Attempt) -> Event | None:
+    error = attempt.error
+    if error is None or not isinstance(error, Exception) or failures.is_skip(error):
+        return None
+    if attempt.fate == "graph_break" and not failures.is_limit(error):
+        return "graph_break"
+    return "failure"
+
+
+def _tell(attempt: hooks.Attempt, info: ErrorInfo, path: Path) -> None:
+    """Say where the bundle is: on the exception where it reaches the caller, else in the log."""
+    command = f"python -m replay {_quoted(path)}"
+    if attempt.fate != "raised" or attempt.error is None:
+        log.warning("recorded %s of %s (%s); replay it with: %s", info.stage, attempt.code.co_name, path, command)
+        return
+    notes = list(getattr(attempt.error, "__notes__", ()))
+    note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
+    if note in notes:
+        return
+    if hasattr(attempt.error, "add_note"):
+        attempt.error.add_note(note)
+    else:  # Python 3.10 prints no notes
+        attempt.error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
+        log.warning("%s", note)
+
+
+def _written_by_another(error: BaseException | None, directory: Path) -> Path | None:
+    """The bundle that a recorder of an inner block wrote for this very exception into the same directory."""
+    for note in getattr(error, "__notes__", ()):
+        first = note.splitlines()[0] if note else ""
+        if first.startswith("replay: recorded ") and " in " in first:
+            path = Path(first.split(" in ", 1)[1])
+            if path.parent.resolve() == directory.resolve() and path.exists():
+                return path
+    return None
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))
+
+
+def _warn(message: str) -> None:
+    try:
+        warnings.warn(message, RecordingWarning, stacklevel=2)
+    except Warning:  # the user turned warnings into errors: those must not come from us
+        print(f"RecordingWarning: {message}", file=sys.stderr)
+
+
+def _events(on: str | Sequence[str]) -> frozenset[str]:
+    names = (on,) if isinstance(on, str) else tuple(on)
+    for name in names:
+        if name in LATER_EVENTS:
+            raise UsageError(f"record(on={name!r}): this version of torch-replay records failures only")
+        if name not in EVENTS:
+            raise UsageError(f"record(on={name!r}): must be one of {', '.join(EVENTS)}")
+    return frozenset(names)
+
+
+def _tensors(policy: str) -> Tensors:
+    if policy not in ("auto", "full", "metadata"):
+        raise UsageError(f"record(tensors={policy!r}): must be auto, full or metadata")
+    return cast(Tensors, policy)
+
+
+def _positive(name: str, value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"record({name}={value!r}): must be a whole number of at least 1")
+    return value

@@ -1,0 +1,235 @@
+"""Frozen data: what a bundle's manifest says, and what a replay's outcome says.
+
+Only plain values live here (strings, numbers, tuples, mappings), so that everything can be written as
+MessagePack or JSON and read without torch. Nothing here opens files, imports torch or formats text.
+Field order is not significant; names are the keys of `manifest.msgpack` (see docs/bundle-format.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Stage = Literal[
+    "dynamo",
+    "aot_autograd",
+    "backend",
+    "inductor",
+    "backward",
+    "runtime",
+    "accuracy",
+    "recompile_limit",
+    "graph_break",
+]
+"""Where a failure happened; the words of the contract."""
+
+Event = Literal["failure", "graph_break", "recompile", "accuracy", "success"]
+"""What made the recorder write a bundle."""
+
+Status = Literal["passed", "reproduced", "different", "missing"]
+"""A replay's verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserFrame:
+    """One line of the user's own code in a stack, outermost first in a sequence of them."""
+
+    file: str  # as the user's interpreter named it
+    line: int  # 1-based
+    function: str  # the code object's name
+    code: str  # the line's text, stripped; empty where the text is not known
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """A failure: what a person sees, and what tells it from other failures."""
+
+    type: str  # fully qualified: "torch._dynamo.exc.Unsupported"
+    message: str  # str(exception), complete, without our own note
+    stage: Stage
+    fingerprint: str  # see replay.fingerprint
+    user_frames: tuple[UserFrame, ...] = ()
+    inner_type: str | None = None  # the exception that the compiler wrapped, where there is one
+    gb_type: str | None = None  # torch's name for the kind of graph break
+    raised_in: str | None = None  # innermost torch frame, "torch/_dynamo/exc.py:unimplemented"
+    traceback: str = ""  # as Python prints it, for people
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInfo:
+    """The frame that was being compiled."""
+
+    function: str  # qualified name: "Block.forward"
+    name: str  # the code object's co_name: "forward"
+    module: str  # the globals' __name__
+    file: str  # co_filename
+    first_line: int
+    last_line: int
+    entry: str | None  # the archive entry that holds the file's text; None: there is no source
+    code_kind: Literal["source", "installed", "bytecode"]  # how the code object travels
+    resume: bool = False  # a function that Dynamo made to resume after a graph break
+    resume_of: str | None = None  # co_name of the function that it resumes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor without its bytes; they are the storage `storage`, from `offset * itemsize` on."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]  # in elements, as torch counts them
+    offset: int  # in elements
+    dtype: str  # torch's name: "float32"
+    device: str  # where it was recorded: "cuda:0"
+    storage: str | None  # key in Manifest.storages; None: it has no storage (device "meta")
+    kind: Literal["tensor", "parameter", "buffer"] = "tensor"
+    requires_grad: bool = False
+    is_leaf: bool = True
+    conj: bool = False
+    neg: bool = False
+    inference: bool = False  # made in inference mode
+    persistent: bool = True  # of a Buffer
+    grad: str | None = None  # key in Manifest.tensors of its .grad
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSpec:
+    """The memory that tensors share. Only the window of bytes that recorded tensors span is kept."""
+
+    nbytes: int  # of the whole storage, as it was in the recorded program
+    start: int  # first byte of the window
+    length: int  # bytes of the window
+    device: str
+    entry: str | None  # archive entry with the window's bytes; None: the values are synthetic
+    dtype: str = "uint8"  # the type that synthetic values are drawn in
+    seed: int | None = None  # of the synthetic values
+    statistics: Mapping[str, float] = field(default_factory=dict)  # min, max, mean, std, of a sample
+
+
+@dataclass(frozen=True, slots=True)
+class InputInfo:
+    """One input of the frame, as a row for people: an argument, a closure variable or a global."""
+
+    name: str
+    role: Literal["argument", "closure", "global"]
+    type: str  # qualified name of its type
+    summary: str  # short, one line, never the value of a large object: "float32[2, 3] cpu", "3", "'relu'"
+    tensors: tuple[str, ...] = ()  # keys in Manifest.tensors
+
+
+@dataclass(frozen=True, slots=True)
+class CallInfo:
+    """One earlier call of the frame that compiled it; the failing call is not among them."""
+
+    compile_id: str
+    inputs: tuple[InputInfo, ...]
+    grad_enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CompileInfo:
+    """How the frame was compiled."""
+
+    backend: str  # a registered name, or module:attribute of the user's own
+    backend_kind: Literal["registered", "shipped", "unknown"]
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # inductor's, with the mode expanded
+    compile_id: str | None = None  # "3/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that could not be recorded, or loaded."""
+
+    name: str  # the path that leads to it: "arguments.f.log"
+    type: str  # qualified name of its type
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The machine and the versions of a recording."""
+
+    python: str  # "3.11.7"
+    implementation: str  # "CPython"
+    torch: str
+    triton: str | None
+    platform: str  # as platform.platform() prints it
+    machine: str  # "x86_64"
+    cpu: str  # model name, or ""
+    cpu_capability: str  # as torch names it: "AVX2"
+    gpus: tuple[str, ...]
+    cuda: str | None
+    packages: Mapping[str, str]  # distributions that the values refer to: name -> version
+    variables: Mapping[str, str]  # allow-listed environment variables
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the archive, as the manifest knows it."""
+
+    size: int  # bytes, uncompressed
+    digest: str  # "sha256:<hex>" for what can hold code, "xxh3:<hex>" for blobs
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that is needed to look at a bundle without running anything."""
+
+    created: str  # UTC, ISO 8601 to the second
+    writer: str  # "torch-replay 0.1.0"
+    event: Event
+    frame: FrameInfo
+    error: ErrorInfo | None
+    compile: CompileInfo
+    environment: Environment
+    inputs: tuple[InputInfo, ...] = ()
+    calls: tuple[CallInfo, ...] = ()
+    tensors: Mapping[str, TensorSpec] = field(default_factory=dict)
+    storages: Mapping[str, StorageSpec] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)  # "dynamo.suppress_errors": value; only what differs from the default
+    state: Mapping[str, Any] = field(default_factory=dict)  # global state, plain values; see torch_adapter.state
+    sources: Mapping[str, str] = field(default_factory=dict)  # co_filename -> archive entry
+    shipped: tuple[str, ...] = ()  # modules that travel by value
+    missing: tuple[Missing, ...] = ()
+    process: Mapping[str, Any] = field(default_factory=dict)  # thread name, rank, world size where they apply
+    entries: Mapping[str, Entry] = field(default_factory=dict)  # every other entry of the archive
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOutcome:
+    """What the replay saw of one code object."""
+
+    function: str
+    file: str
+    line: int
+    compiles: int
+    graph_breaks: int
+    seconds: float  # spent compiling
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One thing that differs between the recording's environment and this one."""
+
+    name: str  # "torch", "config.inductor.cpp.cxx", "threads"
+    recorded: str
+    here: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a replay; `replay.run` returns it and `--json` prints it."""
+
+    bundle: str
+    status: Status
+    backend: str
+    function: str
+    error: ErrorInfo | None
+    recorded_error: ErrorInfo | None
+    frames: tuple[FrameOutcome, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)  # load, compile, run, total
+    drift: tuple[Drift, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader of the verdict should know

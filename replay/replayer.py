@@ -1,0 +1,158 @@
+"""`run()`: a bundle and overrides in, an outcome out.
+
+This side checks what can be checked without torch, starts the child and turns its ending into an outcome. The
+replay itself lives in `replay.replaying`, which runs in the child, or here with `isolate=False`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from replay import fingerprint, isolation
+from replay.bundle import Bundle, load
+from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
+from replay.recording import ErrorInfo, Outcome, Stage
+from replay.selection import Pattern, Selection
+
+TIMEOUT = 1800.0
+"""Seconds after which a child is stopped, unless told otherwise."""
+
+_ERRORS = {kind.__name__: kind for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)}
+_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+def run(
+    bundle: Bundle | str | os.PathLike[str],
+    backend: str | None = None,
+    *,
+    function: Pattern | Sequence[Pattern] = (),
+    recompile_limit: int | None = None,
+    accumulated_recompile_limit: int | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool | None = None,
+    mode: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    logs: str | None = None,
+    timeout: float | None = TIMEOUT,
+    pdb: bool = False,
+    isolate: bool = True,
+    verbose: int = 0,
+) -> Outcome:
+    """Replay the frame of a bundle and say what happened.
+
+    `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
+    of that name. `config`: {"dynamo.suppress_errors": True}. `timeout`: seconds; None or 0: no limit. `isolate`:
+    in a child process, where a crash, a hang or a memory blow-up becomes an outcome; False: in this process, for
+    a debugger or a notebook. Everything that is not given is as recorded.
+
+    Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
+    lacks is no exception but the status "missing".
+    """
+    path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
+    opened = bundle if isinstance(bundle, Bundle) else load(path)
+    request = {
+        "path": str(path.resolve()),
+        "backend": backend,
+        "function": _patterns(function),
+        "limits": _limits(recompile_limit, accumulated_recompile_limit),
+        "dynamic": dynamic,
+        "fullgraph": fullgraph,
+        "mode": mode,
+        "config": dict(config or {}),
+        "env": _variables(env or {}),
+        "logs": logs,
+        "pdb": pdb,
+    }
+    try:
+        if not isolate:
+            from replay import replaying
+
+            return replace(replaying.replay(request), bundle=str(path))
+        return replace(_isolated(request, opened, timeout, verbose), bundle=str(path))
+    finally:
+        if not isinstance(bundle, Bundle):
+            opened.close()
+
+
+def _isolated(request: dict[str, Any], bundle: Bundle, timeout: float | None, verbose: int) -> Outcome:
+    if timeout is not None and timeout < 0:
+        raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
+    result = isolation.call(
+        "replay.replaying:answer",
+        {**request, "function": [_plain_pattern(one) for one in request["function"]]},
+        environment=request["env"],
+        timeout=None if request["pdb"] else timeout,
+        terminal=bool(verbose > 1 or request["logs"]),
+        interactive=request["pdb"],
+    )
+    if result.ending != "answered":
+        return _ended(bundle, request, result)
+    if "raised" in result.answer:
+        raise _ERRORS[result.answer["raised"]](result.answer["message"])
+    outcome: Outcome = msgspec.convert(result.answer["outcome"], Outcome, strict=False)
+    return outcome
+
+
+def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildResult) -> Outcome:
+    """The outcome of a child that did not live to answer."""
+    recorded = bundle.manifest.error
+    if result.phase in ("", "load"):
+        raise ReplayError(
+            f"{bundle.path}: the replaying process ended ({result.ending}: {result.reason}) before it compiled "
+            f"anything; the end of its output:\n{result.stderr.strip()}"
+        )
+    kind = {"crashed": result.reason, "timeout": "Timeout", "memory": "OutOfMemory"}[result.ending]
+    stage: Stage = "runtime" if result.phase == "run" else "backend"
+    error = ErrorInfo(
+        type=kind,
+        message=f"the replaying process ended while it was in phase {result.phase!r}: {result.ending}, {result.reason}",
+        stage=stage,
+        fingerprint=fingerprint.compute(
+            stage=stage, type=kind, inner_type=None, gb_type=None, user_frames=(), title="", raised_in=None
+        ),
+        traceback=result.stderr,
+    )
+    same = recorded is not None and fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=False)
+    return Outcome(
+        bundle=str(bundle.path),
+        status="reproduced" if same else "different",
+        backend=request["backend"] or bundle.manifest.compile.backend,
+        function=bundle.manifest.frame.function,
+        error=error,
+        recorded_error=recorded,
+        seconds={"load": 0.0, "compile": 0.0, "run": 0.0, "total": result.seconds},
+    )
+
+
+def _patterns(function: Pattern | Sequence[Pattern]) -> tuple[Pattern, ...]:
+    return Selection.of(function or None).patterns
+
+
+def _plain_pattern(pattern: Pattern) -> Any:
+    return pattern if isinstance(pattern, str) else {"regex": pattern.pattern, "flags": pattern.flags}
+
+
+def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
+    limits = {}
+    for name, value in (("recompile_limit", recompile), ("accumulated_recompile_limit", accumulated)):
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {value!r}: must be a whole number of at least 1")
+        limits[f"dynamo.{name}"] = value
+    return limits
+
+
+def _variables(env: Mapping[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        if not _VARIABLE.match(name) or not isinstance(value, str):
+            raise UsageError(f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1")
+    return dict(env)

@@ -1,0 +1,409 @@
+"""The replay itself: load, set the state, compile the frame again, compare.
+
+Runs in a child process that is ours alone, or in the user's own with `isolate=False`; then everything that it
+changes is put back. Options are checked in `replay.replayer`; nothing is printed here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from replay import fingerprint, isolation, shipping
+from replay.bundle import Bundle, load
+from replay.errors import MissingError, ReplayError, UsageError
+from replay.recording import Drift, ErrorInfo, FrameOutcome, Manifest, Missing, Outcome, Status
+from replay.selection import Selection
+from replay.torch_adapter import compiling, configs, environment, failures, features, hooks, state, tensors
+
+Request = Mapping[str, Any]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The child's side: the outcome as plain data, or the error that the parent is to raise."""
+    request["function"] = tuple(
+        one if isinstance(one, str) else re.compile(one["regex"], one["flags"]) for one in request["function"]
+    )
+    try:
+        return {"outcome": asdict(replay(request))}
+    except ReplayError as error:
+        return {"raised": type(error).__name__, "message": str(error)}
+
+
+def replay(request: Request) -> Outcome:
+    """Replay one request in this process."""
+    started = time.perf_counter()
+    isolation.announce("load")
+    with ExitStack() as stack:
+        bundle = stack.enter_context(load(request["path"]))
+        stack.enter_context(_variables(bundle.manifest, request))
+        try:
+            return _Replay(bundle, request, started).run(stack)
+        except MissingError as error:
+            return _lacking(bundle, request, str(error), time.perf_counter() - started)
+
+
+class _Replay:
+    """One replay: what it was asked, and what it has seen so far."""
+
+    def __init__(self, bundle: Bundle, request: Request, started: float) -> None:
+        self.bundle, self.manifest, self.request = bundle, bundle.manifest, request
+        self.started = started
+        self.drift: list[Drift] = []
+        self.notes: list[str] = []
+        self.seen = _Seen()
+        self.remapped: set[str] = set()
+
+    def run(self, stack: ExitStack) -> Outcome:
+        """Everything, in order."""
+
+        isolated = isolation.private_directory() is not None
+        _import_torch(self.request)
+        backend_name = self.request["backend"]
+        backend = None if backend_name is None else compiling.resolve(backend_name)
+        chosen = dict(configs.parse(key, value) for key, value in self.request["config"].items())
+        chosen.update(self.request["limits"])
+        self.drift += environment.drift(
+            self.manifest.environment, environment.capture(_installed(self.manifest.environment.packages))
+        )
+        builder = tensors.TensorBuilder(
+            self.manifest.tensors, self.manifest.storages, self.bundle.blob, self._device
+        )
+        texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
+        stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
+        root = self._root(loaded)
+        recorded = {**self.manifest.config, **root["config"]}
+        self.drift += stack.enter_context(configs.applied(recorded, chosen))
+        self.drift += stack.enter_context(state.applied(self.manifest.state))
+        for mode in root["function_modes"]:
+            stack.enter_context(mode)
+        backend = stack.enter_context(self._backend(root, backend))
+        loading = time.perf_counter() - self.started
+        gate = self._gate()
+        self._earlier_calls(root, fullgraph=self._fullgraph(), compiled=compiling.compiled)
+        self.drift += state.seed(self.manifest.state)
+        function = compiling.compiled(
+            root["function"],
+            backend=backend,
+            fullgraph=self._fullgraph(),
+            dynamic=self._dynamic(),
+            options=self._options(root),
+            mode=self.request["mode"],
+        )
+        running = time.perf_counter()
+        with hooks.observing(self.seen.observe, gate):
+            self._call(function, *root["arguments"])
+        seconds = {"load": loading, "run": time.perf_counter() - running}
+        self._check_selection()
+        return self._outcome(loaded, seconds)
+
+    def _root(self, loaded: shipping.Loaded) -> dict[str, Any]:
+        if loaded.root is None:
+            lost = [one for one in self.manifest.missing if one.name == "values"]
+            raise MissingError("; ".join(one.reason for one in lost) or "the bundle holds no values")
+        root: dict[str, Any] = loaded.root
+        if isinstance(root["function"], shipping.Placeholder):
+            raise MissingError(f"the frame's code: {root['function']!r}")
+        return root
+
+    @contextmanager
+    def _backend(self, root: Mapping[str, Any], chosen: Any) -> Iterator[Any]:
+        """The backend to compile with: the chosen one, torch's, or the user's under its own name."""
+
+        if self.request["mode"] is not None:
+            compiling.check_mode(self.request["mode"], chosen or self.manifest.compile.backend)
+        if chosen is not None:
+            yield chosen
+        elif root["backend"] is None:
+            yield compiling.resolve(self.manifest.compile.backend)
+        else:
+            if isinstance(root["backend"], shipping.Placeholder):
+                raise MissingError(f"the recorded backend: {root['backend']!r}")
+            with compiling.registered(root["backend_name"], root["backend"]) as backend:
+                yield backend
+
+    def _device(self, name: str) -> str:
+        """Where a device of the recording is found here; what is not becomes the CPU, and drift."""
+
+        here = environment.nearest_device(name)
+        if here != name:
+            if name not in self.remapped:
+                self.drift.append(Drift(f"device {name}", name, here))
+            self.remapped.add(name)
+        return here
+
+    def _fullgraph(self) -> bool:
+        chosen = self.request["fullgraph"]
+        if chosen is not None:
+            return bool(chosen)
+        if self.manifest.compile.fullgraph and not self._selects_frame():
+            self.notes.append("--function leaves the recorded frame uncompiled, so fullgraph is off")
+            return False
+        return self.manifest.compile.fullgraph
+
+    def _dynamic(self) -> bool | None:
+        chosen: bool | None = self.request["dynamic"]
+        return self.manifest.compile.dynamic if chosen is None else chosen
+
+    def _options(self, root: Mapping[str, Any]) -> dict[str, Any]:
+        """The recorded options, unless another backend or mode was chosen."""
+        if self.request["mode"] is not None or self.request["backend"] not in (None, self.manifest.compile.backend):
+            return {}
+        return dict(root["options"])
+
+    def _selects_frame(self) -> bool:
+        frame = self.manifest.frame
+        selection = Selection(self.request["function"])
+        return selection.matches(frame.name, frame.function) or (
+            frame.resume_of is not None and selection.matches(frame.resume_of, frame.resume_of)
+        )
+
+    def _gate(self) -> Callable[[CodeType], bool] | None:
+        selection = Selection(self.request["function"])
+        if not selection.patterns:
+            return None
+
+        def allowed(code: CodeType) -> bool:
+            verdict = selection.matches_code(code)
+            self.seen.names[verdict].add(str(getattr(code, "co_qualname", code.co_name)))
+            return verdict
+
+        return allowed
+
+    def _check_selection(self) -> None:
+        if self.request["function"] and not self.seen.names[True]:
+            offered = ", ".join(sorted(self.seen.names[False])) or "none"
+            pattern = Selection(self.request["function"])
+            raise UsageError(f"--function {pattern}: matches no function; compiled here would be: {offered}")
+
+    def _earlier_calls(self, root: Mapping[str, Any], *, fullgraph: bool, compiled: Callable[..., Any]) -> None:
+        """Repeat, with the eager backend, the calls that compiled the frame before it failed."""
+        if not root["calls"]:
+            return
+
+        isolation.announce("compile")
+        function = compiled(
+            root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
+        )
+        failed = 0
+        for call in root["calls"]:
+            positional, keywords = call["arguments"]
+            try:
+                with state.grad(bool(call["grad"])):
+                    function(*positional, **keywords)
+            except Exception:
+                failed += 1  # a call over synthetic values may fail where the recorded one did not
+        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first, with the eager backend")
+        if failed:
+            self.notes.append(f"{failed} of them raised over synthetic values")
+
+    def _call(self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+
+        isolation.announce("compile")
+        try:
+            function(*positional, **keywords)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not self.seen.reported(error):
+                self.seen.add(failures.describe(error, runtime=True), error)
+        if self.request["pdb"] and self.seen.errors:
+            self._debug()
+
+    def _debug(self) -> None:
+        import pdb
+
+        match = self._match() or self.seen.errors[0]
+        trace = self.seen.traces[id(match)]
+        print(f"{match.type}: {match.message.splitlines()[0] if match.message else ''}", file=sys.stderr)
+        pdb.post_mortem(trace)
+
+    def _match(self) -> ErrorInfo | None:
+        """The failure that is the recorded one, if it happened."""
+        recorded = self.manifest.error
+        if recorded is None:
+            return None
+        same_torch = _release(self.manifest.environment.torch) == _release(_torch_version())
+        for error in self.seen.errors:
+            if fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=same_torch):
+                return error
+        return None
+
+    def _outcome(self, loaded: shipping.Loaded, seconds: dict[str, float]) -> Outcome:
+        match, failed = self._match(), self.seen.failures
+        status: Status = "reproduced" if match else "different" if failed else "passed"
+        missing = [*loaded.missing]
+        if status == "different":
+            lacking = self._lacking(loaded, failed)
+            if lacking:
+                status, missing = "missing", lacking + missing
+        compile_seconds = sum(frame.seconds for frame in self.seen.frames())
+        return Outcome(
+            bundle=str(self.bundle.path),
+            status=status,
+            backend=self.request["backend"] or self.manifest.compile.backend,
+            function=self.manifest.frame.function,
+            error=match or (failed[0] if failed else None),
+            recorded_error=self.manifest.error,
+            frames=tuple(self.seen.frames()),
+            seconds={
+                "load": seconds["load"],
+                "compile": compile_seconds,
+                "run": max(0.0, seconds["run"] - compile_seconds),
+                "total": time.perf_counter() - self.started,
+            },
+            drift=tuple(self.drift),
+            missing=tuple(missing),
+            notes=tuple(self.notes),
+        )
+
+    def _lacking(self, loaded: shipping.Loaded, failed: list[ErrorInfo]) -> list[Missing]:
+        """Why another failure than the recorded one may come from what the replay lacks."""
+        lacking = [Missing(name, "", "was used and is not in the bundle") for name in dict.fromkeys(loaded.touched)]
+        known = [*loaded.missing, *self.manifest.missing]
+        for error in failed:
+            if "MissingError" in error.message + error.traceback or "<missing " in error.message:
+                lacking += [one for one in known if one.name not in {x.name for x in lacking}]
+        if not lacking and any(name.startswith("cuda") for name in self.remapped):
+            lacking = [Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")]
+        return lacking
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the hook reported during the replay."""
+
+    errors: list[ErrorInfo] = field(default_factory=list)  # all of them, graph breaks too
+    failures: list[ErrorInfo] = field(default_factory=list)  # those that are no mere graph breaks
+    traces: dict[int, Any] = field(default_factory=dict)
+    names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
+    _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
+    _breaks: int = 0
+    _exceptions: list[BaseException] = field(default_factory=list)
+
+    def observe(self, attempt: hooks.Attempt) -> None:
+
+        breaks = hooks.graph_breaks()
+        tally = self._frames[attempt.code]
+        tally[0] += attempt.fate == "compiled"
+        tally[1] += max(0, breaks - self._breaks)
+        tally[2] += attempt.seconds
+        self._breaks = breaks
+        error = attempt.error
+        if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
+            soft = attempt.fate == "graph_break"
+            info = failures.describe(error, graph_break=soft)
+            self._exceptions.append(error)
+            self.add(info, error, failure=not soft or info.stage == "recompile_limit")
+        isolation.announce("run")
+
+    def add(self, info: ErrorInfo, error: BaseException, *, failure: bool = True) -> None:
+        self.errors.append(info)
+        if failure:
+            self.failures.append(info)
+        self.traces[id(info)] = error.__traceback__
+
+    def reported(self, error: BaseException) -> bool:
+        """Whether the hook has seen this exception already, or one that it was raised from."""
+        return any(error is one for one in self._exceptions)
+
+    def frames(self) -> list[FrameOutcome]:
+        return [
+            FrameOutcome(
+                function=str(getattr(code, "co_qualname", code.co_name)),
+                file=code.co_filename,
+                line=code.co_firstlineno,
+                compiles=int(tally[0]),
+                graph_breaks=int(tally[1]),
+                seconds=tally[2],
+            )
+            for code, tally in self._frames.items()
+        ]
+
+
+def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:
+    """The outcome of a replay that could not even start."""
+    return Outcome(
+        bundle=str(bundle.path),
+        status="missing",
+        backend=request["backend"] or bundle.manifest.compile.backend,
+        function=bundle.manifest.frame.function,
+        error=None,
+        recorded_error=bundle.manifest.error,
+        seconds={"load": seconds, "compile": 0.0, "run": 0.0, "total": seconds},
+        missing=(Missing(what, "", "needed to replay the frame"), *bundle.manifest.missing),
+    )
+
+
+@contextmanager
+def _variables(manifest: Manifest, request: Request) -> Iterator[None]:
+    """The environment variables of the replay; torch is not imported yet where the process is ours."""
+
+    before = dict(os.environ)
+    private = isolation.private_directory()
+    os.environ.update(environment.variables_to_set(manifest.environment.variables))
+    if private is not None:
+        os.environ.update(_private_caches(private))
+        if request["logs"]:
+            os.environ["TORCH_LOGS"] = request["logs"]
+    elif request["logs"]:
+        raise UsageError("--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself")
+    os.environ.update(request["env"])
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _private_caches(directory: Path) -> dict[str, str]:
+    """Fresh cache directories, so that no earlier compilation answers in place of the compiler."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
+        "TRITON_CACHE_DIR": str(directory / "triton"),
+        "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
+        "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
+    }
+
+
+def _import_torch(request: Request) -> None:
+
+    try:
+        features.module("torch")
+        features.module("torch._dynamo")
+    except ValueError as error:
+        if not request["logs"]:
+            raise
+        raise UsageError(f"--logs {request['logs']!r}: {str(error).strip().splitlines()[0]}") from None
+    features.check_hooks()
+
+
+def _installed(names: Mapping[str, str]) -> dict[str, str]:
+    from importlib import metadata
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _torch_version() -> str:
+    return str(sys.modules["torch"].__version__)
+
+
+def _release(version: str) -> str:
+    """ "2.13" of "2.13.0+cpu": within it, fingerprints agree in full."""
+    return ".".join(version.split(".")[:2])

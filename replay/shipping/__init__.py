@@ -1,0 +1,137 @@
+"""Python objects to the bytes of `values.pkl` and back, on a machine that lacks the user's code.
+
+    dump(root, tensors=sink)                       -> Shipment
+    loaded(values, sources=..., tensors=source)    -> Loaded, while inside
+
+The rooms: `policy` (what travels by value), `names` (what code uses), one room per family of kinds (functions,
+classes, generated, modules, torch_objects, triton_objects, others), `placeholders` (what cannot travel),
+`pickler` and `unpickler`. A reducer and the builder that undoes it stand in the same room. Files, manifests
+and tensors' bytes never appear here.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from replay import source
+from replay.errors import BundleError
+from replay.recording import Missing
+from replay.shipping import modules, paths
+from replay.shipping.dumping import Dumping, TensorSink
+from replay.shipping.loading import Loading, TensorSource
+from replay.shipping.pickler import Shipper
+from replay.shipping.placeholders import Placeholder
+from replay.shipping.policy import Policy
+from replay.shipping.stack import with_large_stack
+from replay.shipping.unpickler import Unshipper
+
+__all__ = ["Loaded", "Placeholder", "Shipment", "TensorSink", "TensorSource", "dump", "loaded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What `dump` made."""
+
+    values: bytes  # for `loaded`
+    sources: Mapping[str, str]  # co_filename -> text
+    packages: Mapping[str, str]  # distributions that are referred to: name -> version
+    modules: tuple[str, ...]  # whose content travels by value
+    missing: tuple[Missing, ...]  # what could not travel
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What `loaded` made; valid only while inside."""
+
+    root: Any
+    missing: list[Missing] = field(default_factory=list)  # not recorded, or not to be made here
+    touched: list[str] = field(default_factory=list)  # what was asked for and is missing
+
+
+def dump(
+    root: object, *, tensors: TensorSink, ship: Collection[str] = (), names: Mapping[int, str] | None = None
+) -> Shipment:
+    """Write `root` and all that it needs.
+
+    What cannot travel is replaced by a placeholder and listed in `missing`; no object makes this fail.
+    `ship` names packages that travel by value although they are installed. `names` says, by `id`, how objects
+    are called in the names of what is missing; otherwise `root`'s keys are used.
+    """
+    policy = Policy(ship)
+    try:
+        return _dump(root, Dumping(policy, tensors), names or {})
+    except RecursionError:  # data nested too deep for this stack
+        return with_large_stack(lambda: _dump(root, Dumping(policy, tensors, shallow=True), names or {}))
+
+
+def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
+    shipper = Shipper(dumping)
+    shipper.dump(root)
+    _finish(shipper, dumping)
+    found = paths.find(root, [lost.value for lost in dumping.lost], names)
+    missing = tuple(Missing(name, lost.type, lost.reason) for name, lost in zip(found, dumping.lost, strict=True))
+    shipper.dump(("lost", [(entry.name, entry.type, entry.reason) for entry in missing]))
+    return Shipment(
+        values=shipper.stream.getvalue(),
+        sources={**dumping.display, **dumping.sources},
+        packages=dumping.policy.packages(),
+        modules=tuple(dumping.shipped),
+        missing=missing,
+    )
+
+
+def _finish(shipper: Shipper, dumping: Dumping) -> None:
+    """Write the states that had to wait, and what modules that were met as data may be asked for."""
+    sent: dict[str, set[str]] = {}
+    while dumping.pending or dumping.loose:
+        while dumping.pending:
+            dumping.depth = 0
+            shipper.dump(("fill", *dumping.pending.popleft()))
+        wanted = []
+        for name, module in dumping.loose.items():
+            used = dumping.used - sent.setdefault(name, set())
+            sent[name] |= used
+            wanted.append((module, modules.attributes_of(module, used)))
+        if not any(attributes for _, attributes in wanted):
+            return
+        for module, attributes in wanted:
+            shipper.dump(("fill", modules.fill_module, module, (attributes,)))
+
+
+@contextmanager
+def loaded(
+    values: bytes, *, sources: Mapping[str, str], tensors: TensorSource, main: str = "__main__"
+) -> Iterator[Loaded]:
+    """Make the recorded objects again; they are whole only while inside.
+
+    While inside, synthetic modules stand in `sys.modules` (a recorded `__main__` under the name `main`), and the
+    recorded texts in `linecache`. On leaving, all is as it was. What cannot be made here is a placeholder:
+    it is listed in `missing`, and raises `MissingError` when it is used. Runs what `values` says: only for
+    values that are trusted. Raises `BundleError` if they are damaged.
+    """
+    with ExitStack() as undo:
+        undo.enter_context(source.shown(sources))
+        loading = Loading(sources, tensors, undo, main)
+        root = _load(values, loading)
+        yield Loaded(root, loading.missing, loading.touched)
+
+
+def _load(values: bytes, loading: Loading) -> Any:
+    reader = Unshipper(values, loading)
+    try:
+        root, item = reader.load(), reader.load()
+        while item[0] == "fill":
+            item[1](item[2], item[3])
+            item = reader.load()
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise BundleError(f"values.pkl is damaged ({error}); record the failure again") from error
+    loading.lost.extend(item[1])
+    loading.missing.extend(Missing(*entry) for entry in item[1])
+    for step in loading.last:
+        step()
+    loading.complete = True
+    return root

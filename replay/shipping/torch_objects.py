@@ -1,0 +1,240 @@
+"""torch's objects: tensors through the sink, modules, operators, compiled and disabled functions.
+
+Only public names of torch are used here; the private ones are in `replay.torch_adapter.objects`. This module
+imports torch when an object of torch's is met, never before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.errors import MissingError
+from replay.shipping.dumping import Dumping, Reduced
+from replay.shipping.functions import refers
+from replay.shipping.loading import Loading, builder
+from replay.shipping.others import fill_plain, make_plain, reduce_object
+from replay.shipping.placeholders import Placeholder
+from replay.torch_adapter import objects
+
+
+def reducers() -> dict[type, Any]:
+    """The reducers of torch's own types, by exact type."""
+    import torch
+
+    return {
+        torch.Tensor: reduce_tensor,
+        torch.nn.Parameter: reduce_tensor,
+        torch.nn.Buffer: reduce_tensor,
+        torch.UntypedStorage: reduce_storage,
+        torch.storage.TypedStorage: reduce_typed_storage,
+        torch.Generator: reduce_generator,
+        torch.layout: reduce_named,
+        torch.memory_format: reduce_named,
+        torch.finfo: reduce_info,
+        torch.iinfo: reduce_info,
+        type(torch.ops): reduce_operators,
+        type(torch.ops.aten): reduce_operators,
+        type(torch.ops.aten.add): reduce_operator,
+        type(torch.ops.aten.add.Tensor): reduce_operator,
+        objects.find("torch._library.custom_ops.CustomOpDef"): reduce_custom_op,
+    }
+
+
+def reducer_for(cls: type) -> Any:
+    """The reducer for a subclass of one of torch's types, None for any other."""
+    import torch
+
+    if issubclass(cls, torch.nn.Module):
+        return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
+    operators = (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add), type(torch.ops.aten))
+    return reduce_operator if issubclass(cls, operators[:2]) else reduce_operators if issubclass(cls, operators) else None
+
+
+def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
+    """By the sink's key, with the attributes that Python code has set (`mark_dynamic` sets some)."""
+    key = dumping.tensors.add(tensor)
+    if key is None:
+        return reduce_object(dumping, tensor)
+    attributes = tensor.__dict__
+    if attributes:
+        return make_tensor, (key,), dict(attributes), None, None, fill_tensor
+    return make_tensor, (key,)
+
+
+@builder
+def make_tensor(loading: Loading, key: str) -> Any:
+    return loading.tensors.get(key)
+
+
+@builder
+def fill_tensor(loading: Loading, tensor: Any, attributes: dict[str, Any]) -> None:
+    if not isinstance(tensor, Placeholder):
+        tensor.__dict__.update(attributes)
+
+
+def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
+    return make_storage, (dumping.tensors.add_storage(storage),)
+
+
+@builder
+def make_storage(loading: Loading, key: str) -> Any:
+    return loading.tensors.get_storage(key)
+
+
+def reduce_typed_storage(dumping: Dumping, storage: Any) -> Reduced:
+    return make_typed_storage, (objects.untyped_storage(storage), storage.dtype)
+
+
+@builder
+def make_typed_storage(loading: Loading, storage: Any, dtype: Any) -> Any:
+    return objects.make_typed_storage(storage, dtype)
+
+
+def reduce_generator(dumping: Dumping, generator: Any) -> Reduced:
+    return make_generator, (str(generator.device), generator.get_state())
+
+
+@builder
+def make_generator(loading: Loading, device: str, state: Any) -> Any:
+    import torch
+
+    made = torch.Generator(device)
+    made.set_state(state)
+    return made
+
+
+def reduce_named(dumping: Dumping, value: Any) -> Reduced:
+    """A constant that torch holds under the name that it prints."""
+    return make_named, (str(value).removeprefix("torch."),)
+
+
+@builder
+def make_named(loading: Loading, name: str) -> Any:
+    import torch
+
+    return getattr(torch, name)
+
+
+def reduce_info(dumping: Dumping, info: Any) -> Reduced:
+    return make_info, (type(info).__name__, info.dtype)
+
+
+@builder
+def make_info(loading: Loading, name: str, dtype: str) -> Any:
+    import torch
+
+    return getattr(torch, name)(getattr(torch, dtype))
+
+
+def reduce_operators(dumping: Dumping, operators: Any) -> Reduced:
+    """torch.ops, or one of its namespaces."""
+    import torch
+
+    return make_operators, ("" if operators is torch.ops else operators.name,)
+
+
+@builder
+def make_operators(loading: Loading, namespace: str) -> Any:
+    import torch
+
+    return getattr(torch.ops, namespace) if namespace else torch.ops
+
+
+def reduce_operator(dumping: Dumping, operator: Any) -> Reduced:
+    """An operator by its name; one that Python code has defined, with its definition."""
+    namespace, name, overload = objects.operator_parts(operator)
+    definition = objects.custom_op_definition(f"{namespace}::{name}")
+    schemas = [] if definition is not None else objects.library_schemas(namespace, name)
+    return make_operator, (namespace, name, overload, definition, schemas)
+
+
+@builder
+def make_operator(
+    loading: Loading, namespace: str, name: str, overload: str | None, definition: Any, schemas: list[tuple[str, Any]]
+) -> Any:
+    """`definition` needs only to have been made; `schemas` are those of an operator without one."""
+    import torch
+
+    if schemas:
+        loading.undo.callback(objects.define_in_library(namespace, name, schemas, _unknown(loading, namespace, name)))
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return packet if overload is None else getattr(packet, overload or "default")
+
+
+def _unknown(loading: Loading, namespace: str, name: str) -> Any:
+    def implementation(*arguments: Any, **keywords: Any) -> Any:
+        loading.touch(f"torch.ops.{namespace}.{name}")
+        raise MissingError(
+            f"the kernel of torch.ops.{namespace}.{name} is not in the recording, only its schema and its fake; "
+            "import the library that defines it before the replay"
+        )
+
+    return implementation
+
+
+def reduce_custom_op(dumping: Dumping, definition: Any) -> Reduced:
+    """Schema and function; fake, backward and vmap follow, because they may refer to the operator."""
+    made, registered = objects.custom_op_parts(definition)
+    return make_custom_op, made, registered, None, None, fill_custom_op
+
+
+@builder
+def make_custom_op(loading: Loading, name: str, schema: str, function: Any) -> Any:
+    made, undo = objects.make_custom_op(name, schema, function)
+    loading.undo.callback(undo)
+    loading.keep.append(made)
+    return made
+
+
+@builder
+def fill_custom_op(loading: Loading, definition: Any, state: Reduced) -> None:
+    fake, backward, setup_context, vmap = state
+    if fake is not None:
+        definition.register_fake(fake)
+    if backward is not None:
+        definition.register_autograd(backward, setup_context=setup_context)
+    if vmap is not None:
+        definition.register_vmap(vmap)
+
+
+def reduce_wrapped_function(dumping: Dumping, function: Any) -> Any:
+    """What torch.compile or torch.compiler.disable made of a function; None if the function is neither."""
+    if "_torchdynamo_orig_callable" not in function.__dict__ or refers(dumping, function):
+        return None
+    wrapped = objects.wrapped_by_dynamo(function)
+    if wrapped is None:
+        return None
+    kind, original = wrapped
+    if kind == "disable":
+        return make_disabled, (original,)
+    return make_compiled, (original, objects.compiled_options(function))
+
+
+@builder
+def make_disabled(loading: Loading, function: Any) -> Any:
+    import torch
+
+    return function if isinstance(function, Placeholder) else torch.compiler.disable(function)
+
+
+@builder
+def make_compiled(loading: Loading, function: Any, options: dict[str, Any]) -> Any:
+    import torch
+
+    if isinstance(function, Placeholder):
+        return function
+    if isinstance(options.get("backend"), Placeholder):
+        options = {**options, "backend": "eager"}
+    return torch.compile(function, **options)
+
+
+def reduce_optimized(dumping: Dumping, module: Any) -> Reduced:
+    return make_compiled, (objects.original_module(module), objects.compiled_options(module))
+
+
+def reduce_neural_module(dumping: Dumping, module: Any) -> Any:
+    """A parametrized module refuses to be pickled; its `__dict__` is all that it is."""
+    getter = getattr(type(module), "__getstate__", None)
+    if getattr(getter, "__module__", "").startswith("torch.nn.utils"):
+        return make_plain, (type(module),), (dict(module.__dict__), {}), None, None, fill_plain
+    return reduce_object(dumping, module)

@@ -1,0 +1,13 @@
+"""The fence: the only rooms that use torch's private names.
+
+features        what this torch can do; the only place that compares versions
+hooks           observe every attempt to compile a frame
+failures        an exception of the compiler -> ErrorInfo
+tensors         tensors and storages <-> specs and bytes
+state           configs, modes, generators: captured, restored, compared
+environment     versions and hardware
+compiling       which backend a frame was compiled with; compiling it again
+objects         the private parts of torch's own Python objects (custom ops, compiled functions, ...)
+
+Importing this package imports nothing; each room imports torch itself.
+"""

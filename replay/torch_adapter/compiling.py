@@ -1,0 +1,189 @@
+"""How a frame was compiled, and compiling it again.
+
+A backend is known in one of three ways: a name that torch itself registers, an object of the user's (shipped
+with the values), or not at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from replay.errors import UsageError
+from replay.torch_adapter import features
+
+
+class Backend:
+    """The backend of an attempt: `name` to show, `shipped` the user's object where it is not torch's own.
+
+    `registered`: the string that the user passed to torch.compile. `dynamic`: the user's choice. `options`: with
+    the mode expanded for Inductor, else what the user passed on.
+    """
+
+    __slots__ = ("dynamic", "name", "options", "registered", "shipped")
+
+    def __init__(self, converter: Any) -> None:
+        innermost = features.require(features.module("torch._dynamo.eval_frame"), "innermost_backend")
+        found = innermost(features.require(converter, "_torchdynamo_orig_backend"))
+        self.dynamic: bool | None = getattr(found, "dynamic", None)
+        self.options: dict[str, Any] = dict(getattr(found, "config", None) or {})
+        self.registered: str | None = getattr(found, "compiler_name", None)
+        self.shipped: Any = None
+        if type(found).__name__ == "_TorchCompileWrapper":
+            self.options = dict(found.kwargs.get("options") or {})
+            if "mode" in found.kwargs:
+                self.options = {**self.options, "mode": found.kwargs["mode"]}
+            found = found.compiler_fn
+        if type(found).__name__ == "_TorchCompileInductorWrapper":
+            self.name = "inductor"
+            return
+        own_name = torch_name(found)
+        if own_name is not None:
+            self.name = self.registered = own_name
+            return
+        self.name = _qualified(found)
+        self.shipped = found
+        if self.registered not in _registry():
+            self.registered = None
+
+
+def torch_name(function: Any) -> str | None:
+    """The name under which torch itself registers a backend; None for a user's own."""
+    compile_fx = getattr(function, "__name__", "") == "compile_fx"
+    if compile_fx and getattr(function, "__module__", "").startswith("torch._inductor"):
+        return "inductor"
+    for name, registered in _registry().items():
+        if registered is function and str(getattr(function, "__module__", "")).startswith(("torch.", "functorch")):
+            return name
+    return None
+
+
+def names() -> list[str]:
+    """Every backend that torch.compile accepts by name here, also those for debugging."""
+    registry = features.module("torch._dynamo.backends.registry")
+    return sorted(features.require(registry, "list_backends")(None))
+
+
+def resolve(name: str) -> str | Callable[..., Any]:
+    """`--backend`: a registered name, or `module:attribute`. UsageError for what is neither."""
+    if ":" in name:
+        return _imported(name)
+    known = names()
+    if name in known:
+        return name
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+    raise UsageError(f"--backend {name!r}: no such backend in torch {features.module('torch').__version__}; {hint}")
+
+
+def check_mode(mode: str, backend: Any) -> None:
+    """UsageError unless the mode is one of Inductor's and the backend is Inductor."""
+    torch = features.module("torch")
+    if backend != "inductor":
+        raise UsageError(f"--mode {mode!r}: only the inductor backend has modes; add --backend inductor")
+    known = ["default", *features.require(features.module("torch._inductor"), "list_mode_options")()]
+    if mode not in known:
+        raise UsageError(f"--mode {mode!r}: torch {torch.__version__} knows {', '.join(known)}")
+
+
+def compiled(
+    function: Callable[..., Any],
+    *,
+    backend: Any,
+    fullgraph: bool,
+    dynamic: bool | None,
+    options: Mapping[str, Any],
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """`torch.compile` as the recorded program called it."""
+    torch = features.module("torch")
+    chosen = dict(options)
+    mode = mode or chosen.pop("mode", None)
+    result: Callable[..., Any] = torch.compile(
+        function, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=chosen or None
+    )
+    return result
+
+
+@contextmanager
+def registered(name: str | None, backend: Any) -> Iterator[Any]:
+    """A user's backend under the name that the recorded program registered, so that error texts agree."""
+    if name is None or name in _registry():
+        yield backend
+        return
+    registry = features.module("torch._dynamo.backends.registry")
+    functions = features.require(registry, "_COMPILER_FNS")
+    known = features.require(registry, "_BACKENDS")
+    functions[name], known[name] = backend, None
+    try:
+        yield name
+    finally:
+        del functions[name], known[name]
+
+
+@contextmanager
+def fresh_caches(*, isolated: bool) -> Iterator[None]:
+    """No cache of an earlier compilation may answer in place of the compiler.
+
+    `isolated`: this process is ours alone and its environment already names fresh directories.
+    """
+    reset()
+    with ExitStack() as stack:
+        if not isolated:
+            inductor = features.module("torch._inductor.utils")
+            fresh = getattr(inductor, "fresh_cache", None) or features.require(inductor, "fresh_inductor_cache")
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="replay-cache-", ignore_cleanup_errors=True))
+            stack.enter_context(fresh(dir=directory))
+        try:
+            yield
+        finally:
+            reset()
+
+
+def reset() -> None:
+    """Forget every compiled frame of this process."""
+    features.module("torch._dynamo").reset()
+
+
+def set_logs(spec: str) -> None:
+    """`--logs`, as TORCH_LOGS. UsageError for a spec that torch does not take."""
+    logging = features.module("torch._logging._internal")
+    try:
+        features.require(logging, "_parse_log_settings")(spec)
+    except Exception as error:
+        raise UsageError(f"--logs {spec!r}: {str(error).strip().splitlines()[0]}") from None
+
+
+def _registry() -> dict[str, Any]:
+    registry = features.module("torch._dynamo.backends.registry")
+    return dict(features.require(registry, "_COMPILER_FNS"))
+
+
+def _qualified(function: Any) -> str:
+    import functools
+
+    while isinstance(function, functools.partial):
+        function = function.func
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    return f"{owner.__module__}:{owner.__qualname__}"
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    module_name, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise UsageError(f"--backend {name!r}: cannot import {module_name!r}: {error}") from None
+    except AttributeError:
+        raise UsageError(f"--backend {name!r}: module {module_name!r} has no attribute {attribute!r}") from None
+    if not callable(found):
+        raise UsageError(f"--backend {name!r}: it is a {type(found).__name__}, not a function")
+    result: Callable[..., Any] = found
+    return result

@@ -1,0 +1,195 @@
+"""An exception of the compiler, taken apart into plain data.
+
+Reads the attributes that torch hangs on its exceptions (`real_stack`, `inner_exception`, `gb_type`) and the
+traceback; it must run before torch strips the traceback on the way to the user, that is, inside the hook.
+Decides the stage. Compares nothing: that is `replay.fingerprint`.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from types import CodeType, TracebackType
+
+from replay import fingerprint
+from replay.recording import ErrorInfo, Stage, UserFrame
+from replay.torch_adapter import features
+
+Line = tuple[str, int, str]
+"""File, line number, function."""
+
+LIMIT_TITLES = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+"""torch's words for a recompile limit that is hit (>= 2.9, and before)."""
+
+_CALLS_BACKEND = ("torch/_dynamo/output_graph.py", ("call_user_compiler", "_call_user_compiler"))
+"""Where Dynamo hands the graph over: what is raised further in is the backend's."""
+
+_LIMIT_TYPES = ("FailOnRecompileLimitHit", "FailOnCacheLimitHit", "RecompileLimitExceeded")
+
+
+def describe(error: BaseException, *, graph_break: bool = False, runtime: bool = False) -> ErrorInfo:
+    """Plain data of a failure.
+
+    `graph_break`: Dynamo went on uncompiled after it. `runtime`: it was raised by running code, not compiling.
+    """
+    inner = getattr(error, "inner_exception", None)
+    lines = list(_lines(error.__traceback__))
+    if isinstance(inner, BaseException) and inner.__traceback__ is not None:
+        lines += [line for line in _lines(inner.__traceback__) if line not in lines]
+    stage: Stage = "runtime" if runtime else stage_of(error, lines, graph_break=graph_break)
+    user = tuple(_user_frames(error, lines))
+    kind = type_name(type(error))
+    inner_type = type_name(type(inner)) if isinstance(inner, BaseException) else None
+    gb_type, raised_in = _gb_type(error), _raised_in(lines)
+    return ErrorInfo(
+        type=kind,
+        message=str(error),
+        stage=stage,
+        fingerprint=fingerprint.compute(
+            stage=stage,
+            type=kind,
+            inner_type=inner_type,
+            gb_type=gb_type,
+            user_frames=user,
+            title=_title(error, inner),
+            raised_in=raised_in,
+        ),
+        user_frames=user,
+        inner_type=inner_type,
+        gb_type=gb_type,
+        raised_in=raised_in,
+        traceback=_formatted(error),
+    )
+
+
+def stage_of(error: BaseException, lines: Iterable[Line], *, graph_break: bool = False) -> Stage:
+    """The stage that failed, from the exception's type and the files that its traceback went through."""
+    if is_limit(error):
+        return "recompile_limit"
+    if graph_break:
+        return "graph_break"
+    rooms = [(torch_file(file) or "", function) for file, _, function in lines]
+    started = [i for i, (room, name) in enumerate(rooms) if room == _CALLS_BACKEND[0] and name in _CALLS_BACKEND[1]]
+    if not started and not isinstance(error, features.module("torch._dynamo.exc").BackendCompilerFailed):
+        return "dynamo"
+    autograd = max((i for i, (room, _) in enumerate(rooms) if room.startswith("torch/_functorch/")), default=-1)
+    inductor = max((i for i, (room, _) in enumerate(rooms) if room == "torch/_inductor/compile_fx.py"), default=-1)
+    if inductor > autograd:
+        return "inductor"
+    return "aot_autograd" if autograd >= 0 else "backend"
+
+
+def is_limit(error: BaseException | None) -> bool:
+    """Whether the error says that a recompile limit was hit."""
+    if error is None:
+        return False
+    return type(error).__name__ in _LIMIT_TYPES or str(error).startswith(LIMIT_TITLES)
+
+
+def is_skip(error: BaseException) -> bool:
+    """Whether the exception is Dynamo's way to leave a frame alone: no failure."""
+    return isinstance(error, features.module("torch._dynamo.exc").SkipFrame)
+
+
+def type_name(kind: type) -> str:
+    """Fully qualified name; no module for builtins."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def torch_file(filename: str) -> str | None:
+    """"torch/_dynamo/exc.py" for a file of the installed torch (or triton), else None."""
+    for root, name in _torch_roots():
+        if filename.startswith(root):
+            return name + "/" + PurePath(filename[len(root) :]).as_posix()
+    return None
+
+
+def is_user_file(filename: str) -> bool:
+    """Whether a file is neither torch's, nor of the standard library, nor installed, nor ours."""
+    if filename.startswith("<"):
+        return filename.startswith(("<ipython", "<stdin", "<doctest"))
+    return not filename.startswith(_library_roots())
+
+
+def real_stack(error: BaseException) -> list[UserFrame]:
+    """The user's stack that Dynamo keeps on its errors, outermost first; empty where there is none."""
+    stack = getattr(error, "real_stack", None) or ()
+    return [_user_frame(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
+
+
+def qualified_name(code: CodeType) -> str:
+    """`co_qualname`, which Python 3.10 lacks: there the plain name."""
+    return str(getattr(code, "co_qualname", code.co_name))
+
+
+def _user_frames(error: BaseException, lines: list[Line]) -> Iterator[UserFrame]:
+    frames = real_stack(error)
+    if not frames:
+        frames = [_user_frame(*line) for line in lines if is_user_file(line[0])]
+    yield from frames
+
+
+def _user_frame(file: str, line: int, function: str) -> UserFrame:
+    return UserFrame(file=file, line=line, function=function, code=linecache.getline(file, line).strip())
+
+
+def _title(error: BaseException, inner: object) -> str:
+    text = str(inner) if isinstance(inner, BaseException) else str(error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _gb_type(error: BaseException) -> str | None:
+    kind = getattr(error, "gb_type", None)
+    return str(kind) if kind else None
+
+
+def _lines(trace: TracebackType | None) -> Iterator[Line]:
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        yield code.co_filename, trace.tb_lineno, code.co_name
+        trace = trace.tb_next
+
+
+def _raised_in(lines: list[Line]) -> str | None:
+    for file, _, function in reversed(lines):
+        place = torch_file(file)
+        if place is not None and not function.startswith("<"):
+            return f"{place}:{function}"
+    return None
+
+
+def _formatted(error: BaseException) -> str:
+    """The traceback as Python prints it, without our own frames."""
+    report = traceback.TracebackException.from_exception(error)
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    link: traceback.TracebackException | None = report
+    while link is not None:
+        kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
+        link.stack = traceback.StackSummary.from_list(kept)
+        link = link.__cause__ or link.__context__
+    return "".join(report.format())
+
+
+def _torch_roots() -> list[tuple[str, str]]:
+    roots = []
+    for name in ("torch", "triton", "functorch"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            roots.append((os.path.dirname(file) + os.sep, name))
+    return roots
+
+
+def _library_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    roots = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], ours}
+    roots.update(root.rstrip(os.sep) for root, _ in _torch_roots())
+    if hasattr(site, "getsitepackages"):
+        roots.update(site.getsitepackages())
+    return tuple(root + os.sep for root in roots)

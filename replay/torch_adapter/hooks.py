@@ -1,0 +1,197 @@
+"""Observe every attempt of Dynamo to compile a frame, and veto some.
+
+Dynamo calls `ConvertFrameAssert.__call__` once per cache miss, for root frames, resume functions and nested
+frames alike; `ConvertFrame.__call__` wraps it where a failure may fall back to eager. Both are replaced on
+their classes while somebody observes, and put back with the last observer. Cache hits never reach Python, so
+observing costs a compiled call nothing.
+
+No data is kept here and nothing is written: observers get an `Attempt` while the frame is alive.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import CellType, CodeType
+from typing import Any, Literal
+
+from replay.torch_adapter import features
+
+Fate = Literal["compiled", "skipped", "raised", "suppressed", "graph_break"]
+"""What became of an attempt. `suppressed`: an error that `suppress_errors` hid; `graph_break`: a failure that
+Dynamo turned into running the frame uncompiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to compile a frame; valid only while the observer runs."""
+
+    code: CodeType
+    f_globals: dict[str, Any]
+    f_locals: Mapping[str, Any]  # as before the first instruction
+    closure: tuple[CellType, ...]
+    converter: Any  # torch's ConvertFrameAssert
+    compile_id: str | None  # "3/1": frame 3, compiled for the second time
+    fate: Fate
+    error: BaseException | None
+    seconds: float
+
+    @property
+    def fullgraph(self) -> bool:
+        """Whether a graph break is an error."""
+        box = getattr(self.converter, "_box", None)
+        on_break = getattr(box, "error_on_graph_break", None)
+        return bool(features.require(self.converter, "_one_graph")) or on_break is True
+
+
+def own_limit(attempt: Attempt) -> int | None:
+    """The recompile limit that was given to this one torch.compile (torch >= 2.12); None for the config's."""
+    limit = getattr(attempt.converter, "_recompile_limit", None)
+    return None if limit is None else int(limit)
+
+
+def graph_breaks() -> int:
+    """Graph breaks that Dynamo has counted in this process since its counters were cleared."""
+    counters = features.require(features.module("torch._dynamo.utils"), "counters")
+    return sum(counters["graph_break"].values())
+
+
+Observer = Callable[[Attempt], None]
+Gate = Callable[[CodeType], bool]
+
+_lock = threading.RLock()
+_observers: list[Observer] = []
+_gates: list[Gate] = []
+_originals: dict[str, Callable[..., Any]] = {}
+_local = threading.local()
+
+
+@contextmanager
+def observing(observer: Observer, gate: Gate | None = None) -> Iterator[None]:
+    """Call `observer` after every attempt, in the compiling thread, innermost observer first.
+
+    `gate(code)` false: the frame runs uncompiled and no attempt is made or observed. An observer must not
+    raise. Raises UnsupportedTorchError before anything is patched if the hooks are not as we know them.
+    """
+    with _lock:
+        if not _originals:
+            features.check_hooks()
+            _install()
+        _observers.append(observer)
+        if gate is not None:
+            _gates.append(gate)
+    try:
+        yield
+    finally:
+        with _lock:
+            _observers.remove(observer)
+            if gate is not None:
+                _gates.remove(gate)
+            if not _observers:
+                _uninstall()
+
+
+def _install() -> None:
+    convert_frame = features.module("torch._dynamo.convert_frame")
+    for name, wrap in (("ConvertFrameAssert", _wrap_assert), ("ConvertFrame", _wrap_soft)):
+        owner = getattr(convert_frame, name)
+        _originals[name] = owner.__call__
+        owner.__call__ = wrap(owner.__call__, convert_frame)
+
+
+def _uninstall() -> None:
+    convert_frame = features.module("torch._dynamo.convert_frame")
+    for name, original in _originals.items():
+        getattr(convert_frame, name).__call__ = original
+    _originals.clear()
+
+
+def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[..., Any]:
+    """The hook around one attempt. Its error, if any, is reported here, or by the soft wrapper outside."""
+    skipped = convert_frame.ConvertFrameReturn
+
+    @functools.wraps(original)
+    def __call__(self: Any, frame: Any, cache_entry: Any, hooks: Any, frame_state: Any, **kwargs: Any) -> Any:
+        if any(not gate(frame.f_code) for gate in _gates):
+            return skipped()
+        started = time.perf_counter()
+        try:
+            result = original(self, frame, cache_entry, hooks, frame_state, **kwargs)
+        except BaseException as error:
+            attempt = _attempt(self, frame, frame_state, "raised", error, time.perf_counter() - started)
+            soft = getattr(_local, "soft", None)
+            if soft is not None and soft[-1] is None:
+                soft[-1] = attempt  # its fate is known one level up
+            else:
+                _notify(attempt)
+            raise
+        fate: Fate = "skipped" if getattr(result, "guarded_code", result) is None else "compiled"
+        _notify(_attempt(self, frame, frame_state, fate, None, time.perf_counter() - started))
+        return result
+
+    return __call__
+
+
+def _wrap_soft(original: Callable[..., Any], convert_frame: Any) -> Callable[..., Any]:
+    """The hook around an attempt whose failure may be swallowed."""
+
+    @functools.wraps(original)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        soft = _local.soft = getattr(_local, "soft", None) or []
+        soft.append(None)
+        raised = True
+        try:
+            result = original(self, *args, **kwargs)
+            raised = False
+            return result
+        finally:
+            attempt = soft.pop()
+            if not soft:
+                _local.soft = None
+            if attempt is not None:
+                _notify(attempt if raised else _swallowed(attempt))
+
+    return __call__
+
+
+def _swallowed(attempt: Attempt) -> Attempt:
+    exc = features.module("torch._dynamo.exc")
+    config = features.module("torch._dynamo.config")
+    soft = isinstance(attempt.error, exc.Unsupported) or not config.suppress_errors
+    fate: Fate = "graph_break" if soft else "suppressed"
+    return replace(attempt, fate=fate)
+
+
+def _attempt(
+    converter: Any, frame: Any, frame_state: Any, fate: Fate, error: BaseException | None, seconds: float
+) -> Attempt:
+    return Attempt(
+        code=frame.f_code,
+        f_globals=frame.f_globals,
+        f_locals=frame.f_locals,
+        closure=tuple(frame.closure or ()),
+        converter=converter,
+        compile_id=_compile_id(frame_state),
+        fate=fate,
+        error=error,
+        seconds=seconds,
+    )
+
+
+def _compile_id(frame_state: Any) -> str | None:
+    number = frame_state.get("_id") if isinstance(frame_state, dict) else None
+    if number is None:
+        return None
+    counter = getattr(features.module("torch._dynamo.convert_frame"), "FRAME_COMPILE_COUNTER", {})
+    return f"{number}/{counter[number] - 1}" if number in counter else f"{number}/?"
+
+
+def _notify(attempt: Attempt) -> None:
+    with _lock:
+        observers = tuple(reversed(_observers))
+    for observer in observers:
+        observer(attempt)

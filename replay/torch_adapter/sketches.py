@@ -1,0 +1,81 @@
+"""A tensor of an earlier call, kept as metadata: a tensor on the device "meta" and what else matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from replay.torch_adapter import features
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Shape, strides, dtype, device and whether it wants a gradient; no values."""
+
+    meta: Any
+    device: str
+    parameter: bool
+    class_name: str
+
+    @classmethod
+    def of(cls, tensor: Any) -> Any:
+        """The sketch of a tensor; a subclass is kept as what it is a view of."""
+        torch = features.module("torch")
+        with features.require(features.require(torch, "_C"), "DisableTorchFunction")(), torch.no_grad():
+            meta = torch.empty_strided(
+                tuple(tensor.shape), _strides(tensor), dtype=tensor.dtype, device="meta"
+            ).requires_grad_(tensor.requires_grad)
+        kind = type(tensor)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        return cls(meta, str(tensor.device), kind is torch.nn.Parameter, name)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of any class."""
+    return isinstance(value, features.module("torch").Tensor)
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value is a torch.nn.Module."""
+    return isinstance(value, features.module("torch").nn.Module)
+
+
+def module_tensors(module: Any) -> Iterator[Any]:
+    """Parameters and buffers of a module, read from its dictionaries: no code of the user's runs."""
+    for owner in _submodules(module):
+        for name in ("_parameters", "_buffers"):
+            yield from (one for one in owner.__dict__.get(name, {}).values() if one is not None)
+
+
+def module_summary(module: Any) -> str:
+    """`Block: 12 modules, 1,234 parameters`."""
+    modules = list(_submodules(module))
+    count = sum(
+        one.numel() for owner in modules for one in owner.__dict__.get("_parameters", {}).values() if one is not None
+    )
+    return f"{type(module).__qualname__}: {len(modules)} modules, {count:,} parameters"
+
+
+def _submodules(module: Any) -> Iterator[Any]:
+    seen: set[int] = set()
+    waiting = [module]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += one.__dict__.get("_modules", {}).values()
+
+
+def grad_enabled() -> bool:
+    """Whether this thread records gradients."""
+    return bool(features.module("torch").is_grad_enabled())
+
+
+def _strides(tensor: Any) -> tuple[int, ...]:
+    try:
+        return tuple(tensor.stride())
+    except RuntimeError:  # sparse layouts have none
+        return tuple(features.module("torch").empty(tuple(tensor.shape), device="meta").stride())

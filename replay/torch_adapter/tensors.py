@@ -1,0 +1,323 @@
+"""Tensors and storages taken apart into specs and bytes, and put together again.
+
+`TensorCollector` is what the pickler hands tensors to: it notes shapes, strides and who shares which storage, and
+afterwards decides, by policy, which storages travel with their bytes and which as synthetic values. Nothing is
+copied before the bytes stream to the file. `TensorBuilder` is the way back: storages are mapped from the file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from replay.errors import MissingError
+from replay.recording import StorageSpec, TensorSpec
+from replay.torch_adapter import features, sketches, synthesis
+
+Policy = Literal["auto", "full", "metadata"]
+
+SMALL = 64 * 1024
+"""auto: a floating-point window up to this many bytes keeps its values ..."""
+FLOAT_BUDGET = 512 * 1024
+"""... while all of them together stay under this many."""
+INTEGER_BUDGET = 64 * 1024 * 1024
+"""auto: integers and booleans keep their values up to this many bytes in all, the smallest first."""
+CHUNK = 8 * 1024 * 1024
+"""Bytes copied at once from an accelerator."""
+
+
+@dataclass(slots=True)
+class _Storage:
+    """A storage that is being recorded. `start` and `stop` are bytes."""
+
+    handle: Any
+    device: str
+    start: int
+    stop: int
+    dtypes: dict[str, int] = field(default_factory=dict)  # dtype -> bytes viewed with it
+
+    def widen(self, start: int, stop: int) -> None:
+        if self.start == self.stop:
+            self.start, self.stop = start, stop
+        elif start != stop:
+            self.start, self.stop = min(self.start, start), max(self.stop, stop)
+
+
+class TensorCollector:
+    """Takes tensors in, keeps them alive, and gives specs and byte windows out. Used for one bundle."""
+
+    def __init__(self) -> None:
+        self._torch = features.module("torch")
+        self._specs: dict[str, TensorSpec] = {}
+        self._keys: dict[int, str] = {}
+        self._alive: list[Any] = []
+        self._storages: dict[int, tuple[str, _Storage]] = {}
+        self._declared: dict[str, StorageSpec] = {}
+
+    def add(self, tensor: Any) -> str | None:
+        """The key of an ordinary dense tensor or Parameter; None for what is neither (subclasses, sparse, ...)."""
+        known = self._keys.get(id(tensor))
+        if known is not None:
+            return known
+        if not self._ordinary(tensor):
+            return None
+        key = f"t{len(self._specs)}"
+        self._keys[id(tensor)] = key
+        self._alive.append(tensor)
+        self._specs[key] = spec = self._spec(tensor)
+        if tensor.is_leaf and tensor.grad is not None:
+            self._specs[key] = replace(spec, grad=self.add(tensor.grad))
+        return key
+
+    def add_storage(self, storage: Any) -> str:
+        """The key of a bare UntypedStorage, all of whose bytes are wanted."""
+        view = self._torch.empty(0, dtype=self._torch.uint8, device=storage.device).set_(storage)
+        key = self.add(view)
+        assert key is not None  # a dense uint8 tensor is ordinary
+        return key
+
+    def declare(self, sketch: sketches.Tensor) -> Any:
+        """A tensor on the device "meta" that stands for one of an earlier call: it is recorded by metadata."""
+        key = f"t{len(self._specs)}"
+        spec = self._spec(sketch.meta)
+        start, stop = _extent(sketch.meta)
+        storage = f"d{len(self._declared)}"
+        self._declared[storage] = synthesis.ordinary(
+            StorageSpec(nbytes=stop, start=0, length=stop, device=sketch.device, entry=None, dtype=spec.dtype)
+        )
+        kind: Literal["tensor", "parameter"] = "parameter" if sketch.parameter else "tensor"
+        self._specs[key] = replace(spec, device=sketch.device, storage=storage, kind=kind)
+        stand_in = sketch.meta.detach()
+        self._keys[id(stand_in)] = key
+        self._alive.append(stand_in)
+        return stand_in
+
+    def key_of(self, tensor: Any) -> str | None:
+        """The key of a tensor that was added, without adding it."""
+        return self._keys.get(id(tensor))
+
+    @property
+    def specs(self) -> Mapping[str, TensorSpec]:
+        """Every tensor, by key."""
+        return dict(self._specs)
+
+    def plan(self, policy: Policy) -> dict[str, StorageSpec]:
+        """Which storages keep their bytes (`entry` is then the blob's key), and which become synthetic."""
+        real = self._real(policy)
+        plans = dict(self._declared)
+        for key, storage in self._storages.values():
+            window = self._window(storage)
+            spec = StorageSpec(
+                nbytes=storage.handle.nbytes(),
+                start=storage.start,
+                length=storage.stop - storage.start,
+                device=storage.device,
+                entry=key if key in real else None,
+                dtype=max(storage.dtypes, key=lambda name: storage.dtypes[name], default="uint8"),
+            )
+            plans[key] = spec if key in real else synthesis.describe(spec, window)
+        return plans
+
+    def chunks(self, key: str) -> Iterator[memoryview]:
+        """The bytes of a storage's window, without a second copy of them in memory."""
+        storage = next(one for name, one in self._storages.values() if name == key)
+        if storage.device == "cpu":
+            if storage.stop > storage.start:
+                address = storage.handle.data_ptr() + storage.start
+                size = storage.stop - storage.start
+                yield memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+            return
+        window = self._window(storage)
+        for at in range(0, window.numel(), CHUNK):
+            part = window[at : at + CHUNK].cpu()
+            yield memoryview((ctypes.c_char * part.numel()).from_address(part.data_ptr())).cast("B")
+
+    def _ordinary(self, tensor: Any) -> bool:
+        torch = self._torch
+        return (
+            type(tensor) in (torch.Tensor, torch.nn.Parameter)
+            and tensor.layout is torch.strided
+            and not tensor.is_quantized
+            and not tensor.is_nested
+            and not _is_wrapped(torch, tensor)
+        )
+
+    def _spec(self, tensor: Any) -> TensorSpec:
+        torch = self._torch
+        meta = tensor.device.type == "meta"
+        return TensorSpec(
+            shape=tuple(int(size) for size in tensor.shape),
+            stride=tuple(int(step) for step in tensor.stride()),
+            offset=int(tensor.storage_offset()),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            device=str(tensor.device),
+            storage=None if meta else self._storage(tensor),
+            kind=_kind(torch, tensor),
+            requires_grad=bool(tensor.requires_grad),
+            is_leaf=bool(tensor.is_leaf),
+            conj=bool(tensor.is_conj()),
+            neg=bool(tensor.is_neg()),
+            inference=bool(tensor.is_inference()),
+            persistent=bool(getattr(tensor, "persistent", True)),
+        )
+
+    def _storage(self, tensor: Any) -> str:
+        handle = tensor.untyped_storage()
+        identity = int(features.require(handle, "_cdata"))
+        if identity not in self._storages:
+            key = f"s{len(self._storages)}"
+            self._storages[identity] = (key, _Storage(handle, str(tensor.device), 0, 0))
+        key, storage = self._storages[identity]
+        start, stop = _extent(tensor)
+        storage.widen(start, stop)
+        name = str(tensor.dtype).removeprefix("torch.")
+        storage.dtypes[name] = storage.dtypes.get(name, 0) + stop - start
+        return key
+
+    def _window(self, storage: _Storage) -> Any:
+        """A uint8 view of the window."""
+        torch = self._torch
+        whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage.handle)
+        return whole[storage.start : storage.stop]
+
+    def _real(self, policy: Policy) -> set[str]:
+        if policy == "full":
+            return {key for key, _ in self._storages.values()}
+        if policy == "metadata":
+            return set()
+        kept: set[str] = set()
+        left = {True: FLOAT_BUDGET, False: INTEGER_BUDGET}
+        for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
+            size = storage.stop - storage.start
+            floating = bool(storage.dtypes) and all(synthesis.is_floating(name) for name in storage.dtypes)
+            if size <= left[floating] and (size <= SMALL or not floating):
+                left[floating] -= size
+                kept.add(key)
+        return kept
+
+
+class TensorBuilder:
+    """Builds recorded tensors. Two specs with one storage share memory again; each key is built once.
+
+    `blob(entry)` gives the window's bytes, writable and private to this process. `device(name)` tells where a
+    device of the recording is found here; it raises MissingError for one that is not.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, TensorSpec],
+        storages: Mapping[str, StorageSpec],
+        blob: Callable[[str], memoryview],
+        device: Callable[[str], str] = str,
+    ) -> None:
+        self._torch = features.module("torch")
+        self._specs, self._storage_specs = tensors, storages
+        self._blob, self._device = blob, device
+        self._built: dict[str, Any] = {}
+        self._storages: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        """The tensor of a key; the same object each time."""
+        if key not in self._built:
+            spec = self._specs.get(key)
+            if spec is None:
+                raise MissingError(f"the bundle's values refer to the tensor {key!r}, which its manifest lacks")
+            self._built[key] = self._build(spec)
+            if spec.grad is not None:
+                self._built[key].grad = self.get(spec.grad)
+        return self._built[key]
+
+    def get_storage(self, key: str) -> Any:
+        """The bare storage that was recorded under a tensor's key."""
+        return self.get(key).untyped_storage()
+
+    def _build(self, spec: TensorSpec) -> Any:
+        torch = self._torch
+        with torch.inference_mode(spec.inference), torch.no_grad():
+            tensor = self._dense(spec)
+        if spec.kind == "parameter":
+            return torch.nn.Parameter(tensor, requires_grad=spec.requires_grad)
+        if not spec.requires_grad:
+            return tensor
+        leaf = tensor.requires_grad_()
+        return leaf if spec.is_leaf else _nonleaf(torch, leaf)
+
+    def _dense(self, spec: TensorSpec) -> Any:
+        torch = self._torch
+        dtype = features.require(torch, spec.dtype)
+        if spec.storage is None:
+            return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=spec.device)
+        storage = self._storage(spec.storage)
+        bare = torch.empty(0, dtype=dtype, device=storage.device)
+        tensor = bare.set_(storage, spec.offset, spec.shape, spec.stride)
+        if spec.conj:
+            tensor = torch.conj(tensor)
+        return features.require(torch, "_neg_view")(tensor) if spec.neg else tensor
+
+    def _storage(self, key: str) -> Any:
+        if key not in self._storages:
+            spec = self._storage_specs[key]
+            device = self._device(spec.device)
+            flat = self._bytes(spec)
+            self._storages[key] = (flat if device == "cpu" else flat.to(device)).untyped_storage()
+        return self._storages[key]
+
+    def _bytes(self, spec: StorageSpec) -> Any:
+        """The whole storage as a flat uint8 tensor on the CPU; memory outside the window is never touched."""
+        torch = self._torch
+        if spec.nbytes == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        if spec.entry is not None and spec.start == 0 and spec.length == spec.nbytes:
+            return torch.frombuffer(self._blob(spec.entry), dtype=torch.uint8)
+        whole = torch.frombuffer(mmap.mmap(-1, spec.nbytes), dtype=torch.uint8)
+        window = whole[spec.start : spec.start + spec.length]
+        if spec.length == 0:
+            return whole
+        if spec.entry is None:
+            synthesis.fill(window, spec)
+        else:
+            window.copy_(torch.frombuffer(self._blob(spec.entry), dtype=torch.uint8))
+        return whole
+
+
+def _nonleaf(torch: Any, leaf: Any) -> Any:
+    """A non-leaf tensor over the leaf's memory that is no view of it."""
+
+    class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
+        """Stands for the operation that made a recorded non-leaf tensor."""
+
+        @staticmethod
+        def forward(ctx: Any, source: Any) -> Any:
+            bare = torch.empty(0, dtype=source.dtype, device=source.device)
+            return bare.set_(source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient
+
+    with torch.enable_grad():
+        return Recorded.apply(leaf)
+
+
+def _kind(torch: Any, tensor: Any) -> Literal["tensor", "parameter", "buffer"]:
+    if type(tensor) is torch.nn.Parameter:
+        return "parameter"
+    return "buffer" if getattr(tensor, "_is_buffer", False) else "tensor"
+
+
+def _is_wrapped(torch: Any, tensor: Any) -> bool:
+    """Whether functorch wrapped it: inside vmap, grad, ..."""
+    functorch = features.require(features.require(torch, "_C"), "_functorch")
+    return bool(features.require(functorch, "is_functorch_wrapped_tensor")(tensor))
+
+
+def _extent(tensor: Any) -> tuple[int, int]:
+    """First and one-past-last byte of its storage that a tensor reads."""
+    if tensor.numel() == 0:
+        return 0, 0
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    start = int(tensor.storage_offset()) * tensor.itemsize
+    return start, start + (int(last) + 1) * int(tensor.itemsize)
