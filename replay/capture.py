@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from replay import describing, frames, history, shipping
+from replay import chain, describing, frames, history, shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter
 from replay.recording import (
@@ -45,7 +45,7 @@ def write(
     *,
     event: Event,
     error: ErrorInfo,
-    calls: Sequence[history.Call],
+    calls: history.History,
     tensors: Policy,
     ship: Collection[str],
     warn: Callable[[str], None],
@@ -56,6 +56,7 @@ def write(
     told to `warn` if it is so much that the bundle can only be looked at.
     """
     backend = Backend(attempt.converter)
+    earlier = calls.before(attempt)
     config, config_objects = _split_config(attempt, backend)
     ambient, modes = state.capture(), state.function_modes()
     with undisturbed():
@@ -65,12 +66,13 @@ def write(
         root = {
             "function": _function(attempt),
             "arguments": inputs.arguments,
-            "calls": [_call(attempt, call, collector) for call in calls],
+            "calls": [_call(attempt, call, collector) for call in earlier],
             "backend": backend.shipped,
             "backend_name": backend.registered,
             "options": backend.options,
             "config": config_objects,
             "function_modes": modes,
+            "chain": chain.root_of(attempt, calls, lambda sketch: sketch.alive() or collector.declare(sketch)),
         }
         shipment, lost = _ship(root, collector, ship, warn)
         stem = _stem(attempt, error)
@@ -86,7 +88,7 @@ def write(
                 compile=_compile(attempt, backend),
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
-                calls=tuple(_call_info(attempt, call, collector) for call in calls),
+                calls=tuple(_call_info(attempt, call, collector) for call in earlier),
                 tensors=collector.specs,
                 storages=_write_blobs(writer, collector, tensors),
                 config=config,
@@ -114,9 +116,11 @@ def _ship(
     """The values, or, where shipping itself fails, a bundle that can still be looked at."""
     try:
         return shipping.dump(root, tensors=collector, ship=ship), ()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever fails, the rest is recorded
         reason = f"{type(error).__name__}: {error}"
-        warn(f"replay could not ship the values of {root['function'].__name__!r}: {reason}; the bundle has none")
+        warn(
+            f"replay could not ship the values of {root['function'].__name__!r}: {reason}; the bundle has none"
+        )
         lost = Missing("values", "the frame's code and inputs", reason)
         return shipping.dump(None, tensors=collector, ship=ship), (lost,)
 
@@ -147,7 +151,9 @@ def _split_config(attempt: hooks.Attempt, backend: Backend) -> tuple[dict[str, A
     if limit is not None:
         found["dynamo.recompile_limit"] = limit
     objects = {key: value for key, value in found.items() if not _is_plain(value)}
-    return {key: describing.short(value) if key in objects else value for key, value in found.items()}, objects
+    return {
+        key: describing.short(value) if key in objects else value for key, value in found.items()
+    }, objects
 
 
 def _is_plain(value: Any) -> bool:

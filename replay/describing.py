@@ -72,7 +72,9 @@ def type_name(value: Any) -> str:
     if kind:
         return str(kind)
     owner = type(value)
-    return owner.__qualname__ if owner.__module__ == "builtins" else f"{owner.__module__}.{owner.__qualname__}"
+    return (
+        owner.__qualname__ if owner.__module__ == "builtins" else f"{owner.__module__}.{owner.__qualname__}"
+    )
 
 
 def _row(name: str, role: Literal["argument", "closure", "global"], value: Any, key_of: KeyOf) -> InputInfo:

@@ -36,7 +36,7 @@ class MissingError(ReplayError):
 
 
 class UnsupportedTorchError(ReplayError):
-    """This torch lacks a name that the adapter relies on; the message gives the name and the version."""
+    """A name that the adapter relies on is gone in the installed torch; the message gives both."""
 
 
 class RecordingWarning(UserWarning):

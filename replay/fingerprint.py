@@ -28,7 +28,7 @@ _CARETS = re.compile(r"^[ ~^]+$")
 def compute(
     *,
     stage: str,
-    type: str,
+    type: str,  # noqa: A002 - the word of the contract
     inner_type: str | None,
     gb_type: str | None,
     user_frames: Sequence[UserFrame],

@@ -61,7 +61,9 @@ def arguments(code: CodeType, f_locals: Mapping[str, Any]) -> Arguments:
         if code.co_flags & inspect.CO_VARKEYWORDS:
             keywords.update(f_locals[names[at]])
     except KeyError as error:
-        raise MissingError(f"argument {error.args[0]!r} of {code.co_name!r} was deleted before it was recorded") from None
+        raise MissingError(
+            f"argument {error.args[0]!r} of {code.co_name!r} was deleted before it was recorded"
+        ) from None
     return tuple(positional), keywords
 
 

@@ -66,6 +66,12 @@ class History:
         with self._lock:
             return list(self._calls.get(attempt.code, ()))
 
+    def last(self, code: CodeType) -> Call | None:
+        """The latest call that compiled a code object."""
+        with self._lock:
+            calls = self._calls.get(code)
+            return calls[-1] if calls else None
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

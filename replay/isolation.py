@@ -107,7 +107,7 @@ _directory: Path | None = None
 
 def serve(directory: str, target: str) -> None:
     """The child's side of `call`."""
-    global _directory
+    global _directory  # noqa: PLW0603 - of this process, set once
     _directory = Path(directory)
     request = msgpack.unpackb((_directory / "request").read_bytes(), strict_map_key=False)
     module, _, name = target.partition(":")

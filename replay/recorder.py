@@ -38,7 +38,7 @@ LATER_EVENTS = ("graph_break", "recompile", "accuracy", "all")
 log = logging.getLogger("replay")
 
 
-class record:
+class record:  # noqa: N801 - used as a function: `with record(...)`
     """Record every frame that fails to compile, while the block runs or the decorated function does.
 
     `directory`: where bundles go; made when there is one to write. `on`: the events that make a bundle.
@@ -127,7 +127,7 @@ class record:
         """Called in the compiling thread after every attempt; must not raise."""
         try:
             self._handle(attempt)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the program must not notice
             _warn(f"replay could not record {attempt.code.co_name!r}: {type(error).__name__}: {error}")
 
     def _handle(self, attempt: hooks.Attempt) -> None:
@@ -148,7 +148,9 @@ class record:
         if len(self._seen) >= self._max:
             if not self._full:
                 self._full = True
-                _warn(f"replay has written max_bundles={self._max} bundles; further failures are not recorded")
+                _warn(
+                    f"replay has written max_bundles={self._max} bundles; further failures are not recorded"
+                )
             return None
         shared = _written_by_another(attempt.error, self.directory)
         path = shared or capture.write(
@@ -156,7 +158,7 @@ class record:
             attempt,
             event=event,
             error=info,
-            calls=self._history.before(attempt),
+            calls=self._history,
             tensors=self._tensors,
             ship=self._ship,
             warn=_warn,
@@ -179,7 +181,9 @@ def _tell(attempt: hooks.Attempt, info: ErrorInfo, path: Path) -> None:
     """Say where the bundle is: on the exception where it reaches the caller, else in the log."""
     command = f"python -m replay {_quoted(path)}"
     if attempt.fate != "raised" or attempt.error is None:
-        log.warning("recorded %s of %s (%s); replay it with: %s", info.stage, attempt.code.co_name, path, command)
+        log.warning(
+            "recorded %s of %s (%s); replay it with: %s", info.stage, attempt.code.co_name, path, command
+        )
         return
     notes = list(getattr(attempt.error, "__notes__", ()))
     note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
@@ -213,7 +217,7 @@ def _warn(message: str) -> None:
     try:
         warnings.warn(message, RecordingWarning, stacklevel=2)
     except Warning:  # the user turned warnings into errors: those must not come from us
-        print(f"RecordingWarning: {message}", file=sys.stderr)
+        print(f"RecordingWarning: {message}", file=sys.stderr)  # noqa: T201 - the last way to be heard
 
 
 def _events(on: str | Sequence[str]) -> frozenset[str]:

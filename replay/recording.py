@@ -188,8 +188,12 @@ class Manifest:
     calls: tuple[CallInfo, ...] = ()
     tensors: Mapping[str, TensorSpec] = field(default_factory=dict)
     storages: Mapping[str, StorageSpec] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)  # "dynamo.suppress_errors": value; only what differs from the default
-    state: Mapping[str, Any] = field(default_factory=dict)  # global state, plain values; see torch_adapter.state
+    config: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # "dynamo.suppress_errors": value; only what differs from the default
+    state: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # global state, plain values; see torch_adapter.state
     sources: Mapping[str, str] = field(default_factory=dict)  # co_filename -> archive entry
     shipped: tuple[str, ...] = ()  # modules that travel by value
     missing: tuple[Missing, ...] = ()

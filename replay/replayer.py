@@ -24,7 +24,10 @@ from replay.selection import Pattern, Selection
 TIMEOUT = 1800.0
 """Seconds after which a child is stopped, unless told otherwise."""
 
-_ERRORS = {kind.__name__: kind for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)}
+_ERRORS = {
+    kind.__name__: kind
+    for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)
+}
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
@@ -120,7 +123,9 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         ),
         traceback=result.stderr,
     )
-    same = recorded is not None and fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=False)
+    same = recorded is not None and fingerprint.same(
+        recorded.fingerprint, error.fingerprint, same_torch=False
+    )
     return Outcome(
         bundle=str(bundle.path),
         status="reproduced" if same else "different",
@@ -154,5 +159,7 @@ def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
 def _variables(env: Mapping[str, str]) -> dict[str, str]:
     for name, value in env.items():
         if not _VARIABLE.match(name) or not isinstance(value, str):
-            raise UsageError(f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1")
+            raise UsageError(
+                f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1"
+            )
     return dict(env)

@@ -65,7 +65,6 @@ class _Replay:
 
     def run(self, stack: ExitStack) -> Outcome:
         """Everything, in order."""
-
         isolated = isolation.private_directory() is not None
         _import_torch(self.request)
         backend_name = self.request["backend"]
@@ -90,10 +89,12 @@ class _Replay:
         backend = stack.enter_context(self._backend(root, backend))
         loading = time.perf_counter() - self.started
         gate = self._gate()
-        self._earlier_calls(root, fullgraph=self._fullgraph(), compiled=compiling.compiled)
+        subject, (positional, keywords) = self._subject(root)
+        if subject is root["function"]:
+            self._earlier_calls(root, fullgraph=self._fullgraph(), compiled=compiling.compiled)
         self.drift += state.seed(self.manifest.state)
         function = compiling.compiled(
-            root["function"],
+            subject,
             backend=backend,
             fullgraph=self._fullgraph(),
             dynamic=self._dynamic(),
@@ -102,7 +103,7 @@ class _Replay:
         )
         running = time.perf_counter()
         with hooks.observing(self.seen.observe, gate):
-            self._call(function, *root["arguments"])
+            self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
         self._check_selection()
         return self._outcome(loaded, seconds)
@@ -112,14 +113,30 @@ class _Replay:
             lost = [one for one in self.manifest.missing if one.name == "values"]
             raise MissingError("; ".join(one.reason for one in lost) or "the bundle holds no values")
         root: dict[str, Any] = loaded.root
-        if isinstance(root["function"], shipping.Placeholder):
-            raise MissingError(f"the frame's code: {root['function']!r}")
         return root
+
+    def _subject(self, root: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, dict[str, Any]]]:
+        """The function to compile, with its arguments: the frame's own, or the root of a resume function.
+
+        A resume function has no source; its bytecode runs only on the Python that made it. Elsewhere its root is
+        run from the beginning, and comes to the same place.
+        """
+        if not isinstance(root["function"], shipping.Placeholder):
+            if self.manifest.frame.resume:
+                self.notes.append("the resume function's own bytecode was replayed")
+            return root["function"], root["arguments"]
+        chain = root["chain"]
+        if chain is None or isinstance(chain["function"], shipping.Placeholder):
+            raise MissingError(f"the frame's code: {root['function']!r}")
+        self.notes.append(
+            f"{self.manifest.frame.name} exists only as bytecode of another Python; "
+            f"{self.manifest.frame.resume_of} was replayed from its beginning"
+        )
+        return chain["function"], chain["arguments"]
 
     @contextmanager
     def _backend(self, root: Mapping[str, Any], chosen: Any) -> Iterator[Any]:
         """The backend to compile with: the chosen one, torch's, or the user's under its own name."""
-
         if self.request["mode"] is not None:
             compiling.check_mode(self.request["mode"], chosen or self.manifest.compile.backend)
         if chosen is not None:
@@ -134,7 +151,6 @@ class _Replay:
 
     def _device(self, name: str) -> str:
         """Where a device of the recording is found here; what is not becomes the CPU, and drift."""
-
         here = environment.nearest_device(name)
         if here != name:
             if name not in self.remapped:
@@ -157,7 +173,10 @@ class _Replay:
 
     def _options(self, root: Mapping[str, Any]) -> dict[str, Any]:
         """The recorded options, unless another backend or mode was chosen."""
-        if self.request["mode"] is not None or self.request["backend"] not in (None, self.manifest.compile.backend):
+        if self.request["mode"] is not None or self.request["backend"] not in (
+            None,
+            self.manifest.compile.backend,
+        ):
             return {}
         return dict(root["options"])
 
@@ -186,7 +205,9 @@ class _Replay:
             pattern = Selection(self.request["function"])
             raise UsageError(f"--function {pattern}: matches no function; compiled here would be: {offered}")
 
-    def _earlier_calls(self, root: Mapping[str, Any], *, fullgraph: bool, compiled: Callable[..., Any]) -> None:
+    def _earlier_calls(
+        self, root: Mapping[str, Any], *, fullgraph: bool, compiled: Callable[..., Any]
+    ) -> None:
         """Repeat, with the eager backend, the calls that compiled the frame before it failed."""
         if not root["calls"]:
             return
@@ -201,20 +222,22 @@ class _Replay:
             try:
                 with state.grad(bool(call["grad"])):
                     function(*positional, **keywords)
-            except Exception:
+            except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
         self.notes.append(f"{len(root['calls'])} earlier calls were repeated first, with the eager backend")
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 
-    def _call(self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def _call(
+        self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> None:
 
         isolation.announce("compile")
         try:
             function(*positional, **keywords)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - also SystemExit is an outcome
             if not self.seen.reported(error):
                 self.seen.add(failures.describe(error, runtime=True), error)
         if self.request["pdb"] and self.seen.errors:
@@ -225,7 +248,9 @@ class _Replay:
 
         match = self._match() or self.seen.errors[0]
         trace = self.seen.traces[id(match)]
-        print(f"{match.type}: {match.message.splitlines()[0] if match.message else ''}", file=sys.stderr)
+        print(  # noqa: T201 - the debugger speaks
+            f"{match.type}: {match.message.splitlines()[0] if match.message else ''}", file=sys.stderr
+        )
         pdb.post_mortem(trace)
 
     def _match(self) -> ErrorInfo | None:
@@ -269,13 +294,17 @@ class _Replay:
 
     def _lacking(self, loaded: shipping.Loaded, failed: list[ErrorInfo]) -> list[Missing]:
         """Why another failure than the recorded one may come from what the replay lacks."""
-        lacking = [Missing(name, "", "was used and is not in the bundle") for name in dict.fromkeys(loaded.touched)]
+        lacking = [
+            Missing(name, "", "was used and is not in the bundle") for name in dict.fromkeys(loaded.touched)
+        ]
         known = [*loaded.missing, *self.manifest.missing]
         for error in failed:
             if "MissingError" in error.message + error.traceback or "<missing " in error.message:
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
         if not lacking and any(name.startswith("cuda") for name in self.remapped):
-            lacking = [Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")]
+            lacking = [
+                Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
+            ]
         return lacking
 
 
@@ -348,7 +377,6 @@ def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Out
 @contextmanager
 def _variables(manifest: Manifest, request: Request) -> Iterator[None]:
     """The environment variables of the replay; torch is not imported yet where the process is ours."""
-
     before = dict(os.environ)
     private = isolation.private_directory()
     os.environ.update(environment.variables_to_set(manifest.environment.variables))
@@ -357,7 +385,9 @@ def _variables(manifest: Manifest, request: Request) -> Iterator[None]:
         if request["logs"]:
             os.environ["TORCH_LOGS"] = request["logs"]
     elif request["logs"]:
-        raise UsageError("--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself")
+        raise UsageError(
+            "--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself"
+        )
     os.environ.update(request["env"])
     try:
         yield
@@ -405,5 +435,5 @@ def _torch_version() -> str:
 
 
 def _release(version: str) -> str:
-    """ "2.13" of "2.13.0+cpu": within it, fingerprints agree in full."""
+    """Major and minor of "2.13.0+cpu": within one release, fingerprints agree in full."""
     return ".".join(version.split(".")[:2])

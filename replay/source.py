@@ -32,9 +32,12 @@ Path = tuple[Step, ...]
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})  # inlined since Python 3.12
 GENERIC_PARAMETERS = "<generic parameters of "  # PEP 695, since Python 3.12
-FUTURE_FLAGS = functools.reduce(
-    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-) & ~0x10  # nested_scopes shares its bit with CO_NESTED
+FUTURE_FLAGS = (
+    functools.reduce(
+        int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+    )
+    & ~0x10
+)  # nested_scopes shares its bit with CO_NESTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,9 @@ def extract(text: str, filename: str, path: Path, flags: int = 0) -> CodeType:
     return code
 
 
-def extract_similar(text: str, filename: str, path: Path, names: tuple[tuple[str, ...], tuple[str, ...]]) -> CodeType:
+def extract_similar(
+    text: str, filename: str, path: Path, names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> CodeType:
     """As `extract`, from a text that may be another version's: lines may differ, `names` (see `outline`) may not."""
     tree = _tree(text, filename, 0)
     exact = tree.by_path.get(path)
@@ -91,7 +96,9 @@ def extract_similar(text: str, filename: str, path: Path, names: tuple[tuple[str
         return exact
     wanted = [step[0] for step in path]
     found = [
-        code for at, code in tree.by_path.items() if [step[0] for step in at] == wanted and outline(code) == names
+        code
+        for at, code in tree.by_path.items()
+        if [step[0] for step in at] == wanted and outline(code) == names
     ]
     if len(found) != 1:
         raise MissingError(

@@ -17,11 +17,15 @@ class Tensors:
     def add(self, tensor):
         if "torch" in sys.modules and tensor.layout is not sys.modules["torch"].strided:
             return None
-        return self.add_storage(tensor)
+        return self.keep(tensor)
 
     def add_storage(self, storage):
+        torch = sys.modules["torch"]
+        return self.keep(torch.empty(0, dtype=torch.uint8).set_(storage))
+
+    def keep(self, tensor):
         key = f"t{len(self.kept)}"
-        self.kept[key] = storage
+        self.kept[key] = tensor
         return key
 
 

@@ -11,7 +11,10 @@ from replay import shipping
 
 class Tensors:
     def __init__(self, kept):
-        self.get = self.get_storage = kept.__getitem__
+        self.get = kept.__getitem__
+
+    def get_storage(self, key):
+        return self.get(key).untyped_storage()
 
 
 def read(path, with_torch):

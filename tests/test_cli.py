@@ -50,7 +50,7 @@ class Replayer:
 
     def run(self, bundle, **options):
         self.calls.append((bundle, options))
-        print("the replayed code prints")
+        print("the replayed code prints", flush=True)
         if self.error is not None:
             raise self.error
         return self.outcome
@@ -68,7 +68,11 @@ def replayer(monkeypatch, tmp_path):
 
 
 def invoke(*words):
-    return CliRunner().invoke(application, list(words))
+    try:
+        runner = CliRunner(mix_stderr=False)  # click < 8.2, which else has one stream for both
+    except TypeError:
+        runner = CliRunner()
+    return runner.invoke(application, list(words))
 
 
 # --- the default verb

@@ -14,7 +14,7 @@ from replay.report import surroundings
 from replay.report.excerpt import CONTEXT, draw_excerpt
 from replay.report.inputs import draw_inputs
 from replay.report.page import Page
-from replay.report.text import body, count, headline, show_size, show_value
+from replay.report.text import body, count, headline, short_type, show_size, show_value
 
 MESSAGE_LINES = 24
 STACK_FRAMES = 12
@@ -67,12 +67,13 @@ def draw_failure(page: Page, manifest: Manifest) -> None:
     page.heading("Failure", f"{error.stage}: {error.type}")
     first, lines = headline(error.message), body(error.message)
     page.line(first or "(no message)", style="bold red")
-    rest = lines[1:] if lines and lines[0].strip() == first else lines
+    place = next((place for place, line in enumerate(lines[:2]) if line.strip() == first), None)
+    rest = lines if place is None else lines[:place] + lines[place + 1 :]
     for line in rest[:MESSAGE_LINES]:
         page.line(line)
     if len(rest) > MESSAGE_LINES:
         page.line(f"... {count(len(rest) - MESSAGE_LINES, 'more line')} (--json has all)", style="dim")
-    if error.inner_type is not None and error.inner_type != error.type:
+    if error.inner_type is not None and not first.startswith(short_type(error.inner_type)):
         page.line(f"raised by: {error.inner_type}", style="dim")
 
 

@@ -26,7 +26,7 @@ def draw_config(page: Page, manifest: Manifest) -> None:
 
 def draw_state(page: Page, manifest: Manifest) -> None:
     """The global state that a fresh process does not have, and where the program ran."""
-    rows = [*unusual_state(manifest.state), *((k, show_value(v)) for k, v in manifest.process.items())]
+    rows = [*unusual_state(manifest.state), *unusual_process(manifest.process)]
     if rows:
         page.heading("State", "what differs from a fresh process")
         page.pairs(rows)
@@ -42,6 +42,11 @@ def unusual_state(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((f"{name}.{k}", show_value(v)) for k, v in value.items() if v != usual.get(k))
         elif name not in ("threads", "interop_threads") and not _is_ordinary(name, value):
             yield name, show_value(value, 200)
+
+
+def unusual_process(process: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Thread, rank and so on, but for the main thread."""
+    yield from ((name, show_value(v)) for name, v in process.items() if (name, v) != ("thread", "MainThread"))
 
 
 def _is_ordinary(name: str, value: Any) -> bool:

@@ -28,6 +28,7 @@ from replay.shipping.placeholders import Placeholder
 from replay.shipping.policy import Policy
 from replay.shipping.stack import with_large_stack
 from replay.shipping.unpickler import Unshipper
+from replay.torch_adapter import objects
 
 __all__ = ["Loaded", "Placeholder", "Shipment", "TensorSink", "TensorSource", "dump", "loaded"]
 
@@ -115,6 +116,8 @@ def loaded(
     """
     with ExitStack() as undo:
         undo.enter_context(source.shown(sources))
+        undo.callback(objects.forget_imports)
+        objects.forget_imports()
         loading = Loading(sources, tensors, undo, main)
         root = _load(values, loading)
         yield Loaded(root, loading.missing, loading.touched)

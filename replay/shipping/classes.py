@@ -7,6 +7,7 @@ no decorator. What a library's metaclass does is done again. Enums, named tuples
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -55,7 +56,7 @@ def _reduce_builtin(dumping: Dumping, cls: type) -> Any:
 
 def _namespace(dumping: Dumping, cls: type) -> Namespace | None:
     """The globals of the class's module, where that travels by value."""
-    module = found_by_name(cls.__module__, "__name__") and __import__("sys").modules[cls.__module__]
+    module = sys.modules.get(cls.__module__)
     if isinstance(module, types.ModuleType) and dumping.policy.by_value(cls.__module__):
         return dumping.namespace(module.__dict__)
     return None
@@ -76,7 +77,7 @@ def _state(dumping: Dumping, cls: Any) -> Reduced:
     values = {
         name: value
         for name, value in cls.__dict__.items()
-        if name not in dropped and not (isinstance(value, SLOTS) and value.__objclass__ is cls)
+        if name not in dropped and not (isinstance(value, SLOTS) and value.__objclass__ is cls) and not _is_typings(value)
     }
     extras: dict[str, Any] = {}
     if "__dataclass_params__" in values:
@@ -94,6 +95,12 @@ def _state(dumping: Dumping, cls: Any) -> Reduced:
     if found_by_name(cls.__module__, cls.__qualname__) is cls and "." not in cls.__qualname__:
         extras["bind"] = cls.__name__
     return values, extras
+
+
+def _is_typings(value: Any) -> bool:
+    """What `typing` puts into a protocol when it is derived, here and when it is made again."""
+    function = getattr(value, "__func__", value)
+    return isinstance(function, types.FunctionType) and function.__globals__.get("__name__") == "typing"
 
 
 @builder

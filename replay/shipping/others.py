@@ -155,7 +155,12 @@ def make_exception(loading: Loading, cls: Any, arguments: tuple[Any, ...]) -> An
 
 def reduce_lock(dumping: Dumping, lock: Any) -> Reduced:
     """A lock comes back unlocked."""
-    return (threading.RLock if type(lock) is type(threading.RLock()) else threading.Lock), ()
+    return make_lock, (type(lock) is type(threading.RLock()),)
+
+
+@builder
+def make_lock(loading: Loading, reentrant: bool) -> Any:
+    return threading.RLock() if reentrant else threading.Lock()
 
 
 def reduce_local(dumping: Dumping, local: threading.local) -> Reduced:

@@ -68,7 +68,7 @@ def use(placeholder: Placeholder) -> NoReturn:
     """Note that the placeholder was needed, and raise `MissingError`."""
     name, kind, reason = describe(placeholder)
     _loading(placeholder).touch(name)
-    raise MissingError(f"{name} ({kind}) is not in the recording: {reason}")
+    raise MissingError(f"{name} ({kind}) is missing: {reason}")
 
 
 def reduce_again(placeholder: Placeholder) -> Reduced:

@@ -56,7 +56,9 @@ def torch_name(function: Any) -> str | None:
     if compile_fx and getattr(function, "__module__", "").startswith("torch._inductor"):
         return "inductor"
     for name, registered in _registry().items():
-        if registered is function and str(getattr(function, "__module__", "")).startswith(("torch.", "functorch")):
+        if registered is function and str(getattr(function, "__module__", "")).startswith(
+            ("torch.", "functorch")
+        ):
             return name
     return None
 
@@ -78,7 +80,9 @@ def resolve(name: str) -> str | Callable[..., Any]:
 
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
-    raise UsageError(f"--backend {name!r}: no such backend in torch {features.module('torch').__version__}; {hint}")
+    raise UsageError(
+        f"--backend {name!r}: no such backend in torch {features.module('torch').__version__}; {hint}"
+    )
 
 
 def check_mode(mode: str, backend: Any) -> None:
@@ -136,8 +140,12 @@ def fresh_caches(*, isolated: bool) -> Iterator[None]:
     with ExitStack() as stack:
         if not isolated:
             inductor = features.module("torch._inductor.utils")
-            fresh = getattr(inductor, "fresh_cache", None) or features.require(inductor, "fresh_inductor_cache")
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="replay-cache-", ignore_cleanup_errors=True))
+            fresh = getattr(inductor, "fresh_cache", None) or features.require(
+                inductor, "fresh_inductor_cache"
+            )
+            directory = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="replay-cache-", ignore_cleanup_errors=True)
+            )
             stack.enter_context(fresh(dir=directory))
         try:
             yield
@@ -155,7 +163,7 @@ def set_logs(spec: str) -> None:
     logging = features.module("torch._logging._internal")
     try:
         features.require(logging, "_parse_log_settings")(spec)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - torch raises what it likes
         raise UsageError(f"--logs {spec!r}: {str(error).strip().splitlines()[0]}") from None
 
 
@@ -182,7 +190,9 @@ def _imported(name: str) -> Callable[..., Any]:
     except ImportError as error:
         raise UsageError(f"--backend {name!r}: cannot import {module_name!r}: {error}") from None
     except AttributeError:
-        raise UsageError(f"--backend {name!r}: module {module_name!r} has no attribute {attribute!r}") from None
+        raise UsageError(
+            f"--backend {name!r}: module {module_name!r} has no attribute {attribute!r}"
+        ) from None
     if not callable(found):
         raise UsageError(f"--backend {name!r}: it is a {type(found).__name__}, not a function")
     result: Callable[..., Any] = found

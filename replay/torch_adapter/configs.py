@@ -73,7 +73,9 @@ def parse(key: str, value: Any) -> tuple[str, Any]:
         value = bool(value)
     if default is not None and isinstance(default, (bool, int, float, str)):
         wanted = (int, float) if isinstance(default, float) else type(default)
-        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != isinstance(default, bool)):
+        if value is not None and (
+            not isinstance(value, wanted) or isinstance(value, bool) != isinstance(default, bool)
+        ):
             raise UsageError(
                 f"--config {key}={value!r}: the value must be {type(default).__name__}, such as {default!r}"
             )
@@ -165,5 +167,5 @@ def _set_value(entry: Any) -> Any:
 def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one is other or one == other)
-    except Exception:  # a value whose comparison raises was surely set by somebody
+    except Exception:  # noqa: BLE001 - a value whose comparison raises was surely set by somebody
         return False

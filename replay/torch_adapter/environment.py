@@ -28,12 +28,14 @@ VARIABLES = re.compile(
 )
 """Environment variables that change what torch.compile does."""
 
-_NOT_SET = re.compile(r"^(?:TORCHDYNAMO_(?:REPRO_AFTER|REPRO_LEVEL|EXPORT_.*|DEBUG_FUNCTION)|TORCHINDUCTOR_COMPILE_THREADS)$")
+_NOT_SET = re.compile(
+    r"^(?:TORCHDYNAMO_(?:REPRO_AFTER|REPRO_LEVEL|EXPORT_.*|DEBUG_FUNCTION)|TORCHINDUCTOR_COMPILE_THREADS)$"
+)
 """Recorded and shown, but not set for a replay: they start other tools, or belong to the machine."""
 
 
 def capture(packages: Mapping[str, str]) -> Environment:
-    """This process's environment. `packages`: distributions that the recorded values refer to."""
+    """The environment of the process. `packages`: distributions that the recorded values refer to."""
     torch = features.module("torch")
     return Environment(
         python=platform.python_version(),
@@ -53,7 +55,9 @@ def capture(packages: Mapping[str, str]) -> Environment:
 
 def variables_to_set(recorded: Mapping[str, str]) -> dict[str, str]:
     """The recorded variables that a replaying process should start with."""
-    return {name: value for name, value in recorded.items() if VARIABLES.match(name) and not _NOT_SET.match(name)}
+    return {
+        name: value for name, value in recorded.items() if VARIABLES.match(name) and not _NOT_SET.match(name)
+    }
 
 
 def nearest_device(name: str) -> str:

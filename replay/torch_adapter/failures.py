@@ -19,6 +19,7 @@ from types import CodeType, TracebackType
 
 from replay import fingerprint
 from replay.recording import ErrorInfo, Stage, UserFrame
+from replay.selection import resumed_function
 from replay.torch_adapter import features
 
 Line = tuple[str, int, str]
@@ -75,11 +76,17 @@ def stage_of(error: BaseException, lines: Iterable[Line], *, graph_break: bool =
     if graph_break:
         return "graph_break"
     rooms = [(torch_file(file) or "", function) for file, _, function in lines]
-    started = [i for i, (room, name) in enumerate(rooms) if room == _CALLS_BACKEND[0] and name in _CALLS_BACKEND[1]]
+    started = [
+        i for i, (room, name) in enumerate(rooms) if room == _CALLS_BACKEND[0] and name in _CALLS_BACKEND[1]
+    ]
     if not started and not isinstance(error, features.module("torch._dynamo.exc").BackendCompilerFailed):
         return "dynamo"
-    autograd = max((i for i, (room, _) in enumerate(rooms) if room.startswith("torch/_functorch/")), default=-1)
-    inductor = max((i for i, (room, _) in enumerate(rooms) if room == "torch/_inductor/compile_fx.py"), default=-1)
+    autograd = max(
+        (i for i, (room, _) in enumerate(rooms) if room.startswith("torch/_functorch/")), default=-1
+    )
+    inductor = max(
+        (i for i, (room, _) in enumerate(rooms) if room == "torch/_inductor/compile_fx.py"), default=-1
+    )
     if inductor > autograd:
         return "inductor"
     return "aot_autograd" if autograd >= 0 else "backend"
@@ -103,7 +110,7 @@ def type_name(kind: type) -> str:
 
 
 def torch_file(filename: str) -> str | None:
-    """"torch/_dynamo/exc.py" for a file of the installed torch (or triton), else None."""
+    """For example "torch/_dynamo/exc.py" for a file of the installed torch (or triton), else None."""
     for root, name in _torch_roots():
         if filename.startswith(root):
             return name + "/" + PurePath(filename[len(root) :]).as_posix()
@@ -136,7 +143,8 @@ def _user_frames(error: BaseException, lines: list[Line]) -> Iterator[UserFrame]
 
 
 def _user_frame(file: str, line: int, function: str) -> UserFrame:
-    return UserFrame(file=file, line=line, function=function, code=linecache.getline(file, line).strip())
+    name = resumed_function(function) or function  # the line number in a resume function's name is no name
+    return UserFrame(file=file, line=line, function=name, code=linecache.getline(file, line).strip())
 
 
 def _title(error: BaseException, inner: object) -> str:

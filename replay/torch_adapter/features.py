@@ -55,7 +55,9 @@ def require(owner: Any, name: str) -> Any:
 def check_hooks() -> None:
     """Raise UnsupportedTorchError unless the hooks that the recorder relies on look as we know them."""
     if version() < OLDEST:
-        raise UnsupportedTorchError(_message("Dynamo", f"replay needs torch {OLDEST[0]}.{OLDEST[1]} or later"))
+        raise UnsupportedTorchError(
+            _message("Dynamo", f"replay needs torch {OLDEST[0]}.{OLDEST[1]} or later")
+        )
     convert_frame = module("torch._dynamo.convert_frame")
     for name in ("ConvertFrameAssert", "ConvertFrame"):
         _check_signature(require(convert_frame, name))

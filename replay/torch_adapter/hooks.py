@@ -11,6 +11,7 @@ No data is kept here and nothing is written: observers get an `Attempt` while th
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,6 +47,26 @@ class Attempt:
         box = getattr(self.converter, "_box", None)
         on_break = getattr(box, "error_on_graph_break", None)
         return bool(features.require(self.converter, "_one_graph")) or on_break is True
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFrame:
+    """A frame that runs code which Dynamo generated, with the user's code that it stands for."""
+
+    code: CodeType
+    f_globals: dict[str, Any]
+    f_locals: Mapping[str, Any]  # of the generated code: arguments may have been rebound
+
+
+def live_frames() -> Iterator[LiveFrame]:
+    """The compiled frames of this thread's stack, innermost first."""
+    original = features.require(features.module("torch._dynamo.convert_frame"), "orig_code_map")
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = original.get(frame.f_code)
+        if code is not None:
+            yield LiveFrame(code, frame.f_globals, frame.f_locals)
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
 
 
 def own_limit(attempt: Attempt) -> int | None:
@@ -115,7 +136,9 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
     skipped = convert_frame.ConvertFrameReturn
 
     @functools.wraps(original)
-    def __call__(self: Any, frame: Any, cache_entry: Any, hooks: Any, frame_state: Any, **kwargs: Any) -> Any:
+    def __call__(  # noqa: N807 - its name in tracebacks
+        self: Any, frame: Any, cache_entry: Any, hooks: Any, frame_state: Any, **kwargs: Any
+    ) -> Any:
         if any(not gate(frame.f_code) for gate in _gates):
             return skipped()
         started = time.perf_counter()
@@ -140,7 +163,9 @@ def _wrap_soft(original: Callable[..., Any], convert_frame: Any) -> Callable[...
     """The hook around an attempt whose failure may be swallowed."""
 
     @functools.wraps(original)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(  # noqa: N807 - its name in tracebacks
+        self: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         soft = _local.soft = getattr(_local, "soft", None) or []
         soft.append(None)
         raised = True
@@ -166,7 +191,7 @@ def _swallowed(attempt: Attempt) -> Attempt:
     return replace(attempt, fate=fate)
 
 
-def _attempt(
+def _attempt(  # noqa: PLR0917 - the fields of an Attempt, in order
     converter: Any, frame: Any, frame_state: Any, fate: Fate, error: BaseException | None, seconds: float
 ) -> Attempt:
     return Attempt(

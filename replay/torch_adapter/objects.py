@@ -53,8 +53,9 @@ def pytree_registration(cls: type) -> dict[str, Any] | None:
 
 def register_pytree(cls: type, registration: dict[str, Any]) -> Callable[[], None]:
     """Register a class as it was; the result undoes it."""
-    register, deregister = find("torch.utils._pytree.register_pytree_node"), find(
-        "torch.utils._pytree._deregister_pytree_node"
+    register, deregister = (
+        find("torch.utils._pytree.register_pytree_node"),
+        find("torch.utils._pytree._deregister_pytree_node"),
     )
     named = registration["serialized_type_name"]
     options = {"flatten_with_keys_fn": registration["flatten_with_keys_fn"]}
@@ -106,7 +107,11 @@ def custom_ops(names: frozenset[str]) -> list[Any]:
         return []
     import torch
 
-    found = [operator for name, operator in list(find("torch._library.custom_ops.OPDEFS").items()) if _is_named(name, names)]
+    found = [
+        operator
+        for name, operator in list(find("torch._library.custom_ops.OPDEFS").items())
+        if _is_named(name, names)
+    ]
     defined = {name.partition(".")[0] for name in find("torch.library._defs")}
     for name in sorted(defined - set(find("torch._library.custom_ops.OPDEFS"))):
         if _is_named(name, names):
@@ -144,7 +149,23 @@ def make_custom_op(qualified_name: str, schema: str, function: Any) -> tuple[Any
     namespace, _, name = qualified_name.partition("::")
     made = kind(namespace, name, schema, function)
     made.register_kernel(None)(function)
-    return made, made._lib._destroy
+
+    def undo() -> None:
+        made._lib._destroy()
+        find("torch._library.custom_ops.OPDEFS").pop(qualified_name, None)
+
+    return made, undo
+
+
+def forget_imports() -> None:
+    """Drop the modules that Dynamo remembers by name, because other ones have these names now.
+
+    Without Dynamo's cache (it was not imported, or this torch has none) there is nothing to forget.
+    """
+    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
+    clear = getattr(getattr(dynamo, "_import_module", None), "cache_clear", None)
+    if clear is not None:
+        clear()
 
 
 def operator_parts(operator: Any) -> tuple[str, str, str | None]:

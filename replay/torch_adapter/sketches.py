@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ class Tensor:
     device: str
     parameter: bool
     class_name: str
+    alive: Any  # a weak reference to the tensor itself
 
     @classmethod
     def of(cls, tensor: Any) -> Any:
@@ -28,7 +30,7 @@ class Tensor:
             ).requires_grad_(tensor.requires_grad)
         kind = type(tensor)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        return cls(meta, str(tensor.device), kind is torch.nn.Parameter, name)
+        return cls(meta, str(tensor.device), kind is torch.nn.Parameter, name, weakref.ref(tensor))
 
 
 def is_tensor(value: Any) -> bool:
@@ -52,7 +54,10 @@ def module_summary(module: Any) -> str:
     """`Block: 12 modules, 1,234 parameters`."""
     modules = list(_submodules(module))
     count = sum(
-        one.numel() for owner in modules for one in owner.__dict__.get("_parameters", {}).values() if one is not None
+        one.numel()
+        for owner in modules
+        for one in owner.__dict__.get("_parameters", {}).values()
+        if one is not None
     )
     return f"{type(module).__qualname__}: {len(modules)} modules, {count:,} parameters"
 

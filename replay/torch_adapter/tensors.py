@@ -83,7 +83,7 @@ class TensorCollector:
         """A tensor on the device "meta" that stands for one of an earlier call: it is recorded by metadata."""
         key = f"t{len(self._specs)}"
         spec = self._spec(sketch.meta)
-        start, stop = _extent(sketch.meta)
+        stop = _extent(sketch.meta)[1]
         storage = f"d{len(self._declared)}"
         self._declared[storage] = synthesis.ordinary(
             StorageSpec(nbytes=stop, start=0, length=stop, device=sketch.device, entry=None, dtype=spec.dtype)
@@ -224,7 +224,9 @@ class TensorBuilder:
         if key not in self._built:
             spec = self._specs.get(key)
             if spec is None:
-                raise MissingError(f"the bundle's values refer to the tensor {key!r}, which its manifest lacks")
+                raise MissingError(
+                    f"the bundle's values refer to the tensor {key!r}, which its manifest lacks"
+                )
             self._built[key] = self._build(spec)
             if spec.grad is not None:
                 self._built[key].grad = self.get(spec.grad)

@@ -9,6 +9,7 @@ import enum
 import functools
 import io
 import itertools
+import linecache
 import logging
 import re
 import socket
@@ -36,7 +37,7 @@ def scale(value, by=2, *, plus=0):
 def function_with_globals_and_defaults(value):
     assert value(1) == 6 and value(1, 1, plus=1) == 4
     assert value.__doc__ == "Scale it." and value.__module__ == "cargo.plain" and value is scale
-    assert "LO" + "G" not in value.__globals__  # not used, not sent
+    assert "".join(("LO", "G")) not in value.__globals__  # not used, not sent
 
 
 def make_counter(start):
@@ -491,7 +492,7 @@ class Watched:
         self.condition, self.local = threading.Condition(), threading.local()
         self.local.x = 1
         self.target = Slotted()
-        self.reference, self.dead = weakref.ref(self.target), weakref.ref(Slotted())
+        self.reference, self.dead = weakref.ref(self.target), weakref.ref(Shape(1))
         self.by_key = weakref.WeakKeyDictionary({self.target: 1})
         self.by_value = weakref.WeakValueDictionary({"a": self.target})
         self.set = weakref.WeakSet([self.target])
@@ -647,7 +648,7 @@ def uses_modules(x):
 @case(lambda: uses_modules)
 def attributes_of_modules(value):
     assert value(1) == (102, "inner")
-    assert "UN" + "USED" not in vars(deep)
+    assert "".join(("UN", "USED")) not in vars(deep)
 
 
 def imports_inside(x):
@@ -686,7 +687,9 @@ def code_without_text(value):
 def chain(depth):
     """Functions that each use the next one, deeper than any stack."""
     namespace = {"__name__": "chained"}
-    exec("\n".join(f"def f{i}(x): return f{i + 1}(x) if x else {i}" for i in range(depth)), namespace)
+    text = "\n".join(f"def f{i}(x): return f{i + 1}(x) if x else {i}" for i in range(depth))
+    linecache.cache["<chained>"] = (len(text), None, text.splitlines(True), "<chained>")
+    exec(compile(text, "<chained>", "exec"), namespace)
     return namespace["f0"]
 
 
