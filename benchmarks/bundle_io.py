@@ -1,14 +1,20 @@
 """Bundles on disk against their rivals: torch.save and torch.load(mmap=True), safetensors, and the floor.
 
-The floor is the same bytes written to the same disk, 8 MB at a time, and synchronised (fsync), as every
-writer here is.
+The floor is the same bytes written to the same disk, in writes as large as replay's, and synchronised
+(fsync), as every writer here is. It runs twice, as "floor" and "floor again": how far the second is from 1.00
+is the noise, and no other ratio means more than that. Cases take turns, in another order each round, and
+each begins without the files of the others, so that none profits from its place.
+
 Each case runs in a child process of its own, which reports the time and the peak of its memory above what
-it held before (VmHWM, reset at the start). Mapped pages count as memory where they are read, so for
-readers RssAnon, what cannot be dropped again, stands beside it. Every result is checked after timing.
+it held before (VmHWM, reset at the start; the child first checks that the gauge sees a copy of 64 MB). Mapped
+pages count as memory where they are read, so for readers RssAnon, what cannot be dropped again, stands
+beside it. Files are in the page cache when they are read. Every result is checked after timing.
 
     python benchmarks/bundle_io.py [--sizes 1KB 100MB 1GB 4GB] [--dir DIRECTORY] [--repeat N]
 
-Prints Markdown. Ratios within one run mean something, seconds alone do not.
+Prints Markdown: medians, with the fastest and the slowest. Writers' ratios to the floor are of medians and of
+the fastest runs; on a disk that others use, the medians of the two floors can differ threefold, and then
+neither median says anything. `--dir /dev/shm` takes the disk away: there hashing has nothing to hide behind.
 """
 
 from __future__ import annotations
@@ -24,15 +30,17 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1]))
 
 SIZES = {"1KB": 1 << 10, "100MB": 100 << 20, "1GB": 1 << 30, "4GB": 4 << 30}
-CHUNK = 8 << 20
-WRITERS = ("floor", "replay", "torch", "safetensors")
-READERS = ("replay", "replay, unverified", "torch", "safetensors")
+CHUNK = 4 << 20  # as replay.bundle.writer
+WRITERS = ("floor", "replay", "torch", "safetensors", "floor again")
+OPENING = "replay, opening only"
+READERS = ("replay", "replay, unverified", OPENING, "torch", "safetensors")
 
 
 def payload(nbytes: int) -> Any:
@@ -147,18 +155,23 @@ def measure(act: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
     return result, {"seconds": seconds, "peak": peak, "anonymous": max(memory("RssAnon") - anonymous, 0)}
 
 
+def check_gauge() -> None:
+    """The peak must see a copy that is gone before the end; else every figure of memory here is void."""
+    source = b"x" * (64 << 20)
+    _, seen = measure(lambda: len(bytearray(source)))
+    assert seen["peak"] > 60 << 20, f"the gauge saw {seen['peak']} bytes of a copy of {len(source)}"
+
+
 def child_write(kind: str, path: Path, nbytes: int) -> dict[str, Any]:
+    write = {"replay": write_replay, "torch": write_torch, "safetensors": write_safetensors}.get(
+        kind, write_floor
+    )
+    check_gauge()
     tensor = payload(nbytes)
-    write = {
-        "floor": write_floor,
-        "replay": write_replay,
-        "torch": write_torch,
-        "safetensors": write_safetensors,
-    }
-    warm = payload(1 << 20)
-    write[kind](path.with_stem("warm"), warm)  # imports and first-time costs are not the disk's
-    path.with_stem("warm").unlink()
-    _, figures = measure(lambda: write[kind](path, tensor))
+    warm = path.with_stem("warm")
+    write(warm, payload(1 << 20))  # imports and first-time costs are not the disk's
+    warm.unlink()
+    _, figures = measure(lambda: write(path, tensor))
     return {**figures, "checksum": checksum(view(tensor))}
 
 
@@ -170,12 +183,12 @@ def child_read(kind: str, path: Path, nbytes: int) -> dict[str, Any]:
         "replay, unverified": open_replay_unverified,
         "torch": open_torch,
         "safetensors": open_safetensors,
-        "opening": inspect_replay,
+        OPENING: inspect_replay,
     }[kind]
-    small = path.with_name("warm" + path.suffix)
-    read(small)
+    check_gauge()
+    read(path.with_stem("warm"))
     data, figures = measure(lambda: read(path))
-    return {**figures, "checksum": checksum(data) if kind != "opening" else None}
+    return {**figures, "checksum": checksum(data) if kind != OPENING else None}
 
 
 def run_child(*arguments: str) -> dict[str, Any]:
@@ -183,54 +196,71 @@ def run_child(*arguments: str) -> dict[str, Any]:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def best(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fastest run, with the highest memory of all."""
-    fastest = min(runs, key=lambda run: run["seconds"])
-    return {**fastest, **{key: max(run[key] for run in runs) for key in ("peak", "anonymous")}}
-
-
 def suffix(kind: str) -> str:
-    return {"floor": ".bin", "torch": ".pt", "safetensors": ".safetensors"}.get(kind, ".rec")
+    return {"torch": ".pt", "safetensors": ".safetensors"}.get(kind, ".rec" if "replay" in kind else ".bin")
+
+
+def clear(directory: Path) -> None:
+    for path in directory.iterdir():
+        path.unlink()
+    os.sync()
+
+
+def time_writers(nbytes: int, directory: Path, repeat: int) -> dict[str, list[dict[str, Any]]]:
+    runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in WRITERS}
+    for turn in range(repeat):
+        first = turn % len(WRITERS)
+        for kind in WRITERS[first:] + WRITERS[:first]:
+            clear(directory)
+            runs[kind].append(run_child("write", kind, str(directory / f"data{suffix(kind)}"), str(nbytes)))
+    return runs
+
+
+def time_readers(nbytes: int, directory: Path, repeat: int) -> dict[str, list[dict[str, Any]]]:
+    runs: dict[str, list[dict[str, Any]]] = {}
+    writers = {"torch": write_torch, "safetensors": write_safetensors}
+    for kind in READERS:
+        clear(directory)
+        path, writer = directory / f"data{suffix(kind)}", kind if kind in writers else "replay"
+        expected = run_child("write", writer, str(path), str(nbytes))["checksum"]
+        writers.get(kind, write_replay)(path.with_stem("warm"), payload(1 << 20))
+        runs[kind] = [run_child("read", kind, str(path), str(nbytes)) for _ in range(repeat)]
+        right = None if kind == OPENING else expected
+        assert {run["checksum"] for run in runs[kind]} == {right}, (
+            f"{kind} read other bytes than were written"
+        )
+    return runs
+
+
+def seconds(runs: list[dict[str, Any]]) -> float:
+    return median(run["seconds"] for run in runs)
+
+
+def fastest(runs: list[dict[str, Any]]) -> float:
+    return min(run["seconds"] for run in runs)
+
+
+def row(size: str, kind: str, runs: list[dict[str, Any]], *columns: str) -> list[str]:
+    times = sorted(run["seconds"] * 1000 for run in runs)
+    peak = max(run["peak"] for run in runs) / 2**20
+    return [size, kind, f"{median(times):.1f}", f"{times[0]:.1f} to {times[-1]:.1f}", f"{peak:.2f}", *columns]
 
 
 def compare(size: str, nbytes: int, directory: Path, repeat: int) -> tuple[list[list[str]], list[list[str]]]:
     """Rows of the table of writers, and of readers, for one size."""
-    written: dict[str, list[dict[str, Any]]] = {kind: [] for kind in WRITERS}
-    for _ in range(repeat):
-        for kind in WRITERS:  # in turn, so that a slow minute of the disk hits all
-            path = directory / f"data{suffix(kind)}"
-            path.unlink(missing_ok=True)
-            os.sync()
-            written[kind].append(run_child("write", kind, str(path), str(nbytes)))
-    warm = payload(1 << 20)
-    for kind, write in (("replay", write_replay), ("torch", write_torch), ("safetensors", write_safetensors)):
-        write(directory / f"warm{suffix(kind)}", warm)
-    writes = {kind: best(runs) for kind, runs in written.items()}
-    reads: dict[str, dict[str, Any]] = {}
-    for kind in (*READERS, "opening"):
-        path = directory / f"data{suffix(kind)}"
-        runs = [run_child("read", kind, str(path), str(nbytes)) for _ in range(repeat)]
-        expected = written[kind.partition(",")[0]][-1]["checksum"] if kind != "opening" else None
-        assert all(run["checksum"] == expected for run in runs), f"{kind} read other bytes than were written"
-        reads[kind] = best(runs)
-    for path in directory.iterdir():
-        path.unlink()
-    floor = writes["floor"]["seconds"]
-    return (
-        [[size, kind, *figures(run), f"{floor / run['seconds']:.2f}"] for kind, run in writes.items()],
-        [
-            [size, kind, *figures(run), f"{run['anonymous'] / 2**20:.1f}", ratio(run, reads["torch"])]
-            for kind, run in reads.items()
-        ],
-    )
-
-
-def figures(run: dict[str, Any]) -> list[str]:
-    return [f"{run['seconds'] * 1000:.1f}", f"{run['peak'] / 2**20:.1f}"]
-
-
-def ratio(run: dict[str, Any], rival: dict[str, Any]) -> str:
-    return f"{run['seconds'] / rival['seconds']:.2f}"
+    writes, reads = time_writers(nbytes, directory, repeat), time_readers(nbytes, directory, repeat)
+    floor, rival = writes["floor"], seconds(reads["torch"])
+    writers = [
+        row(
+            size, kind, runs, f"{seconds(floor) / seconds(runs):.2f}", f"{fastest(floor) / fastest(runs):.2f}"
+        )
+        for kind, runs in writes.items()
+    ]
+    readers = []
+    for kind, runs in reads.items():
+        anonymous = max(run["anonymous"] for run in runs) / 2**20
+        readers.append(row(size, kind, runs, f"{anonymous:.2f}", f"{seconds(runs) / rival:.2f}"))
+    return writers, readers
 
 
 def print_table(head: str, rows: list[list[str]]) -> None:
@@ -246,7 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), metavar="SIZE")
     parser.add_argument("--dir", type=Path, help="where to write; the disk that is measured")
-    parser.add_argument("--repeat", type=int, default=3, help="best of so many")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each case")
     options = parser.parse_args()
     writers: list[list[str]] = []
     readers: list[list[str]] = []
@@ -258,8 +288,8 @@ def main() -> None:
             shutil.rmtree(directory)
         writers += more_writers
         readers += more_readers
-    print_table("size|writer|ms|peak extra MB|throughput / floor", writers)
-    print_table("size|reader|ms|peak extra MB|of it anonymous|time / torch.load(mmap)", readers)
+    print_table("size|writer|ms|range|peak extra MB|throughput / floor|of the fastest", writers)
+    print_table("size|reader|ms|range|peak extra MB|of it anonymous|time / torch.load(mmap)", readers)
 
 
 if __name__ == "__main__":

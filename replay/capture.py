@@ -29,7 +29,7 @@ from replay.recording import (
     StorageSpec,
 )
 from replay.selection import resumed_function
-from replay.torch_adapter import configs, environment, hooks, state
+from replay.torch_adapter import configs, environment, hooks, sketches, state
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.failures import qualified_name
 from replay.torch_adapter.tensors import Policy, TensorCollector
@@ -72,7 +72,7 @@ def write(
             "options": backend.options,
             "config": config_objects,
             "function_modes": modes,
-            "chain": chain.root_of(attempt, calls, lambda sketch: sketch.alive() or collector.declare(sketch)),
+            "chain": chain.root_of(attempt, calls, lambda sketch: _alive_or_declared(sketch, collector)),
         }
         shipment, lost = _ship(root, collector, ship, warn)
         stem = _stem(attempt, error)
@@ -195,6 +195,12 @@ def _compile(attempt: hooks.Attempt, backend: Backend) -> CompileInfo:
 def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
     f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
     return {"arguments": frames.arguments(attempt.code, f_locals), "grad": call.grad_enabled}
+
+
+def _alive_or_declared(sketch: sketches.Tensor, collector: TensorCollector) -> Any:
+    """The tensor that was sketched if it is still there, else a stand-in by its metadata."""
+    tensor = sketch.alive()
+    return collector.declare(sketch) if tensor is None else tensor
 
 
 def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:

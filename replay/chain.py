@@ -13,6 +13,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from replay import frames, history
+from replay.errors import MissingError
 from replay.selection import resumed_function
 from replay.torch_adapter import hooks, sketches
 from replay.torch_adapter.failures import qualified_name
@@ -31,7 +32,10 @@ def root_of(
         return None
     for live in hooks.live_frames():
         if live.code.co_name == name and resumed_function(live.code.co_name) is None:
-            return {"function": _function(live), "arguments": _arguments(live, calls, tensor)}
+            try:
+                return {"function": _function(live), "arguments": _arguments(live, calls, tensor)}
+            except MissingError:  # an argument was deleted, and no call that compiled was seen
+                return None
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,7 +44,7 @@ class History:
     """The compiling calls of every frame in a block."""
 
     def __init__(self) -> None:
-        self._calls: dict[CodeType, list[Call]] = {}
+        self._calls: dict[int, tuple[CodeType, list[Call]]] = {}  # by id: equal code may be of two functions
         self._lock = threading.Lock()
 
     def note(self, attempt: hooks.Attempt) -> None:
@@ -55,7 +55,7 @@ class History:
             grad_enabled=sketches.grad_enabled(),
         )
         with self._lock:
-            calls = self._calls.setdefault(attempt.code, [])
+            _, calls = self._calls.setdefault(id(attempt.code), (attempt.code, []))
             if call.compile_id.endswith("/0"):
                 calls.clear()  # the first compilation: what was before is forgotten by torch as well
             calls.append(call)
@@ -64,18 +64,21 @@ class History:
     def before(self, attempt: hooks.Attempt) -> list[Call]:
         """The calls that compiled this frame before, oldest first."""
         with self._lock:
-            return list(self._calls.get(attempt.code, ()))
+            return list(self._kept(attempt.code))
 
     def last(self, code: CodeType) -> Call | None:
         """The latest call that compiled a code object."""
         with self._lock:
-            calls = self._calls.get(code)
+            calls = self._kept(code)
             return calls[-1] if calls else None
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._calls.clear()
+
+    def _kept(self, code: CodeType) -> list[Call]:
+        return self._calls[id(code)][1] if id(code) in self._calls else []
 
 
 def sketch(value: Any, depth: int = DEPTH) -> Any:
@@ -84,10 +87,12 @@ def sketch(value: Any, depth: int = DEPTH) -> Any:
     if kind in PLAIN:
         return value
     if sketches.is_tensor(value):
-        return sketches.Tensor.of(value)
-    if depth and kind in (tuple, list, set, frozenset) and len(value) <= WIDTH:
-        return kind(sketch(item, depth - 1) for item in value) if kind in (tuple, list) else value
-    if depth and kind is dict and len(value) <= WIDTH:
+        return sketches.Tensor.of(value) or Gone(kind.__qualname__)
+    if depth and kind in (tuple, list) and len(value) <= WIDTH:
+        return kind(sketch(item, depth - 1) for item in value)
+    if kind in (set, frozenset) and len(value) <= WIDTH and _all_plain(value):
+        return kind(value)
+    if depth and kind is dict and len(value) <= WIDTH and _all_plain(value):
         return {key: sketch(item, depth - 1) for key, item in value.items()}
     if kind is FunctionType and _is_small(value):
         return value
@@ -110,6 +115,10 @@ def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
     if kind is dict:
         return {key: revive(item, tensor) for key, item in value.items()}
     return value
+
+
+def _all_plain(values: Iterable[Any]) -> bool:
+    return all(type(value) in PLAIN for value in values)
 
 
 def _is_small(function: FunctionType) -> bool:

@@ -31,6 +31,8 @@ MEMORY_SHARE = 0.9
 """A child may use this share of the machine's memory before it is stopped."""
 TAIL = 8_000
 """Characters of a child's standard error that are kept."""
+LINGER = 10.0
+"""Seconds that a child may take to end after its answer: a thread of the user's may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def call(
     """
     directory = Path(tempfile.mkdtemp(prefix="replay-"))
     started = time.perf_counter()
+    leads = not interactive and os.name == "posix"
     try:
         (directory / "request").write_bytes(msgpack.packb(request))
         with open(directory / "stderr", "wb") as log:
@@ -73,11 +76,12 @@ def call(
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=None if interactive else (output or 2),
                 stderr=output,
-                start_new_session=not interactive and os.name == "posix",
+                start_new_session=leads,
             )
-            ending, reason = _wait(child, timeout, memory or _memory_limit())
+            limits = _Limits(timeout or float("inf"), memory or _memory_limit() or float("inf"))
+            ending, reason = _wait(child, limits, directory / "answer", leads=leads)
         answer = _answer(directory)
-        if ending == "crashed" and answer is not None:
+        if answer is not None:
             ending, reason = "answered", ""
         return ChildResult(
             ending=ending,
@@ -118,43 +122,47 @@ def serve(directory: str, target: str) -> None:
     part.rename(_directory / "answer")
 
 
-def _wait(child: subprocess.Popen[bytes], timeout: float | None, memory: int | None) -> tuple[Ending, str]:
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What a child may use: seconds and bytes."""
+
+    seconds: float
+    memory: float
+
+
+def _wait(child: subprocess.Popen[bytes], limits: _Limits, answer: Path, *, leads: bool) -> tuple[Ending, str]:
     started = time.perf_counter()
+    answered: float | None = None
     try:
         while True:
             try:
                 code = child.wait(POLL)
                 return "crashed", _describe(code)
             except subprocess.TimeoutExpired:
-                pass
-            if timeout and time.perf_counter() - started > timeout:
-                return "timeout", f"{timeout:g} s"
+                now = time.perf_counter()
+            if answered is None and answer.exists():
+                answered = now
+            if answered is not None and now - answered > LINGER:
+                return "answered", ""
+            if now - started > limits.seconds:
+                return "timeout", f"{limits.seconds:g} s"
             used = _resident(child.pid)
-            if memory and used > memory:
+            if used > limits.memory:
                 return "memory", f"{used / 1e9:.1f} GB"
     finally:
-        _stop(child)
+        _stop(child, leads=leads)
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End the child and, where it leads a session, all that it started."""
-    leads = os.name == "posix" and child.args is not None and _own_session(child.pid)
-    if child.poll() is None or leads:
-        try:
-            if leads:
-                os.killpg(child.pid, signal.SIGKILL)
-            else:
-                child.kill()
-        except (ProcessLookupError, PermissionError):
-            pass
-    child.wait()
-
-
-def _own_session(pid: int) -> bool:
+def _stop(child: subprocess.Popen[bytes], *, leads: bool) -> None:
+    """End the child and, where it leads a session, all that it started, also if it has ended itself."""
     try:
-        return os.getpgid(pid) == pid
-    except ProcessLookupError:
-        return False
+        if leads:
+            os.killpg(child.pid, signal.SIGKILL)
+        elif child.poll() is None:
+            child.kill()
+    except (ProcessLookupError, PermissionError):
+        pass
+    child.wait()
 
 
 def _describe(code: int) -> str:

@@ -7,7 +7,7 @@ lives elsewhere.
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import functools
 import inspect
 import logging
@@ -74,14 +74,12 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         if calls or crash_safe:
             name = "calls" if calls else "crash_safe"
             raise UsageError(f"record({name}=True): this version of torch-replay cannot do that yet")
-        self._settings: dict[str, Any] = {
-            "on": on, "only": only, "tensors": tensors, "ship": ship, "max_bundles": max_bundles
-        }  # fmt: skip
         self._seen: dict[str, Path] = {}
         self._history = History()
         self._lock = threading.RLock()
         self._full = False
         self._entered: list[ExitStack] = []
+        self._decorates = False
 
     def __enter__(self) -> record:
         stack = ExitStack()
@@ -93,7 +91,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().close()
-        if not self._entered:
+        if not self._entered and not self._decorates:
             self._history.clear()
 
     def __call__(self, function: F) -> F:
@@ -102,7 +100,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             raise UsageError(
                 f"@record cannot decorate the generator function {function.__qualname__}; use `with record(...)` inside"
             )
-        if asyncio.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def run_async(*args: Any, **kwargs: Any) -> Any:
@@ -119,8 +117,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         return cast(F, run)
 
     def _again(self) -> record:
-        other = record(self.directory, **self._settings)
-        other.bundles, other._seen, other._lock = self.bundles, self._seen, self._lock
+        """A block for one call; what was seen and written is that of all calls."""
+        other = copy.copy(self)
+        other._entered, other._decorates = [], True
         return other
 
     def _observe(self, attempt: hooks.Attempt) -> None:
@@ -140,7 +139,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             return
         info = failures.describe(attempt.error, graph_break=attempt.fate == "graph_break")
         with self._lock:
-            path = self._seen.get(info.fingerprint) or self._write(attempt, event, info)
+            path = self._seen.get(_identity(attempt, info)) or self._write(attempt, event, info)
         if path is not None:
             _tell(attempt, info, path)
 
@@ -163,9 +162,17 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             ship=self._ship,
             warn=_warn,
         )
-        self._seen[info.fingerprint] = path
+        self._seen[_identity(attempt, info)] = path
         self.bundles.append(path)
         return path
+
+
+def _identity(attempt: hooks.Attempt, info: ErrorInfo) -> str:
+    """What one block counts as one failure: the fingerprint and, where the error names no line of the program (a
+    backend's error, a recompile limit), the function."""
+    if attempt.error is not None and failures.real_stack(attempt.error):
+        return info.fingerprint
+    return f"{info.fingerprint} {failures.qualified_name(attempt.code)}"
 
 
 def _event(attempt: hooks.Attempt) -> Event | None:
@@ -178,27 +185,36 @@ def _event(attempt: hooks.Attempt) -> Event | None:
 
 
 def _tell(attempt: hooks.Attempt, info: ErrorInfo, path: Path) -> None:
-    """Say where the bundle is: on the exception where it reaches the caller, else in the log."""
+    """Say where the bundle is: on the exception, and in the log where that does not reach the caller."""
     command = f"python -m replay {_quoted(path)}"
-    if attempt.fate != "raised" or attempt.error is None:
+    note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
+    noted = note in _notes(attempt.error) or _add_note(attempt.error, note)
+    if attempt.fate != "raised" or not noted:
         log.warning(
             "recorded %s of %s (%s); replay it with: %s", info.stage, attempt.code.co_name, path, command
         )
-        return
-    notes = list(getattr(attempt.error, "__notes__", ()))
-    note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
-    if note in notes:
-        return
-    if hasattr(attempt.error, "add_note"):
-        attempt.error.add_note(note)
-    else:  # Python 3.10 prints no notes
-        attempt.error.__notes__ = [*notes, note]  # type: ignore[attr-defined]
-        log.warning("%s", note)
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    notes = getattr(error, "__notes__", None)
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def _add_note(error: BaseException | None, note: str) -> bool:
+    """Whether the exception took the note and Python will print it."""
+    try:
+        if hasattr(error, "add_note"):
+            error.add_note(note)
+            return True
+        error.__notes__ = [*_notes(error), note]  # type: ignore[union-attr]
+    except Exception:  # noqa: BLE001 - a frozen exception, or one with odd notes of its own
+        return False
+    return False  # Python 3.10 prints no notes
 
 
 def _written_by_another(error: BaseException | None, directory: Path) -> Path | None:
     """The bundle that a recorder of an inner block wrote for this very exception into the same directory."""
-    for note in getattr(error, "__notes__", ()):
+    for note in _notes(error):
         first = note.splitlines()[0] if note else ""
         if first.startswith("replay: recorded ") and " in " in first:
             path = Path(first.split(" in ", 1)[1])
@@ -216,7 +232,7 @@ def _quoted(path: Path) -> str:
 def _warn(message: str) -> None:
     try:
         warnings.warn(message, RecordingWarning, stacklevel=2)
-    except Warning:  # the user turned warnings into errors: those must not come from us
+    except Exception:  # noqa: BLE001 - the user turned warnings into errors: those must not come from us
         print(f"RecordingWarning: {message}", file=sys.stderr)  # noqa: T201 - the last way to be heard
 
 

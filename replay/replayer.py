@@ -138,7 +138,7 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
 
 
 def _patterns(function: Pattern | Sequence[Pattern]) -> tuple[Pattern, ...]:
-    return Selection.of(function or None).patterns
+    return Selection.of(function).patterns
 
 
 def _plain_pattern(pattern: Pattern) -> Any:

@@ -90,13 +90,14 @@ class _Replay:
         loading = time.perf_counter() - self.started
         gate = self._gate()
         subject, (positional, keywords) = self._subject(root)
+        fullgraph = self._fullgraph()
         if subject is root["function"]:
-            self._earlier_calls(root, fullgraph=self._fullgraph(), compiled=compiling.compiled)
+            self._earlier_calls(root, fullgraph=fullgraph, compiled=compiling.compiled)
         self.drift += state.seed(self.manifest.state)
         function = compiling.compiled(
             subject,
             backend=backend,
-            fullgraph=self._fullgraph(),
+            fullgraph=fullgraph,
             dynamic=self._dynamic(),
             options=self._options(root),
             mode=self.request["mode"],
@@ -182,10 +183,7 @@ class _Replay:
 
     def _selects_frame(self) -> bool:
         frame = self.manifest.frame
-        selection = Selection(self.request["function"])
-        return selection.matches(frame.name, frame.function) or (
-            frame.resume_of is not None and selection.matches(frame.resume_of, frame.resume_of)
-        )
+        return Selection(self.request["function"]).matches_frame(frame.name, frame.function)
 
     def _gate(self) -> Callable[[CodeType], bool] | None:
         selection = Selection(self.request["function"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
+from typing import cast
 
 from replay.errors import UsageError
 
@@ -28,26 +29,29 @@ class Selection:
         """From what a user gives: nothing, one pattern or several. UsageError for anything else."""
         if patterns is None:
             return cls()
-        several = (patterns,) if isinstance(patterns, (str, re.Pattern)) else tuple(patterns)
+        alone = isinstance(patterns, str) or not isinstance(patterns, Iterable)
+        several = (patterns,) if alone else tuple(cast("Iterable[object]", patterns))
         for pattern in several:
-            if not isinstance(pattern, (str, re.Pattern)) or not pattern:
+            if not _is_pattern(pattern):
                 raise UsageError(
                     f"function pattern {pattern!r}: must be a name, a glob or a compiled regular expression"
                 )
-        return cls(several)
+        return cls(cast("tuple[Pattern, ...]", several))
 
     def matches(self, name: str, qualified: str) -> bool:
         """Whether a function is meant; `qualified` may be the plain name on Python 3.10."""
         return not self.patterns or any(_matches(pattern, name, qualified) for pattern in self.patterns)
 
     def matches_code(self, code: CodeType) -> bool:
-        """Whether a code object is meant; a resume function counts as the function that it resumes."""
-        qualified = str(getattr(code, "co_qualname", code.co_name))
-        name = code.co_name
+        """Whether a code object is meant, as `matches_frame`."""
+        return self.matches_frame(code.co_name, str(getattr(code, "co_qualname", code.co_name)))
+
+    def matches_frame(self, name: str, qualified: str) -> bool:
+        """Whether a frame is meant; a resume function counts as the function that it resumes, too."""
         resumed = resumed_function(name)
-        if resumed is not None:
-            name, qualified = resumed, resumed
-        return self.matches(name, qualified) or self.matches(code.co_name, code.co_name)
+        if resumed is None:
+            return self.matches(name, qualified)
+        return self.matches(resumed, qualified.removesuffix(name) + resumed) or self.matches(name, name)
 
     def __str__(self) -> str:
         return ", ".join(p if isinstance(p, str) else f"/{p.pattern}/" for p in self.patterns)
@@ -62,6 +66,12 @@ def resumed_function(name: str) -> str | None:
     if match is None:
         return None
     return resumed_function(match[1]) or match[1]
+
+
+def _is_pattern(value: object) -> bool:
+    if isinstance(value, re.Pattern):
+        return isinstance(value.pattern, str)
+    return isinstance(value, str) and bool(value)
 
 
 def _matches(pattern: Pattern, name: str, qualified: str) -> bool:

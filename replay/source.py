@@ -10,7 +10,6 @@ parameters, `__annotate__`) are not steps.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -45,7 +44,9 @@ class Tree:
     """Every code object of one text."""
 
     by_path: dict[Path, CodeType] = field(default_factory=dict)
-    by_line: dict[tuple[str, int], list[Path]] = field(default_factory=dict)  # (name, first line)
+    by_line: dict[tuple[str, int], list[tuple[Path, CodeType]]] = field(
+        default_factory=dict
+    )  # name, first line
 
 
 def locate(code: CodeType, text: str, *, rewritten: bool = False) -> Path | None:
@@ -59,10 +60,9 @@ def locate(code: CodeType, text: str, *, rewritten: bool = False) -> Path | None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     candidates = tree.by_line.get((code.co_name, code.co_firstlineno), ())
-    same = (path for path in candidates if tree.by_path[path] == code)
-    found = next(same, None)
+    found = next((path for path, known in candidates if known == code), None)
     if found is None and rewritten:
-        found = next((path for path in candidates if _asserts_apart(code, tree.by_path[path])), None)
+        found = next((path for path, known in candidates if _asserts_apart(code, known)), None)
     return found
 
 
@@ -80,7 +80,7 @@ def extract(text: str, filename: str, path: Path, flags: int = 0) -> CodeType:
             f"{filename}: this Python cannot compile the recorded text ({error}); "
             f"replay with the Python that recorded it to get {name}"
         ) from error
-    code = tree.by_path.get(path) or _last_twin(tree, path)
+    code = tree.by_path.get(path)
     if code is None:
         raise MissingError(f"{filename}: the recorded text has no {name} at line {path[-1][1]}")
     return code
@@ -116,7 +116,8 @@ def outline(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def future_flags(code: CodeType) -> int:
     """The `from __future__` flags that `code` was compiled with."""
-    return code.co_flags & FUTURE_FLAGS
+    flags: int = code.co_flags & FUTURE_FLAGS
+    return flags
 
 
 def is_rewritten(namespace: Mapping[str, Any]) -> bool:
@@ -170,7 +171,7 @@ def shown(sources: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=256)
 def _tree(text: str, filename: str, flags: int) -> Tree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen them when the module was imported
@@ -181,16 +182,20 @@ def _tree(text: str, filename: str, flags: int) -> Tree:
 
 
 def _plant(tree: Tree, code: CodeType, path: Path) -> None:
-    tree.by_path[path] = code
-    tree.by_line.setdefault((code.co_name, code.co_firstlineno), []).append(path)
-    groups: dict[tuple[str, int], list[CodeType]] = {}
+    tree.by_path.setdefault(path, code)
+    tree.by_line.setdefault((code.co_name, code.co_firstlineno), []).append((path, code))
+    groups: dict[tuple[str, int], list[list[CodeType]]] = {}
     for child in _children(code):
         group = groups.setdefault((child.co_name, child.co_firstlineno), [])
-        if not any(_same_body(child, twin) for twin in group):  # some versions merge twins, others don't
-            group.append(child)
+        twins = next((twins for twins in group if _same_body(child, twins[0])), None)
+        if twins is None:
+            group.append([child])
+        else:  # some versions of Python merge twins, others don't: they share a path
+            twins.append(child)
     for (name, line), group in groups.items():
-        for number, child in enumerate(sorted(group, key=_start) if len(group) > 1 else group):
-            _plant(tree, child, (*path, (name, line, number)))
+        for number, twins in enumerate(sorted(group, key=_start) if len(group) > 1 else group):
+            for child in twins:
+                _plant(tree, child, (*path, (name, line, number)))
 
 
 def _children(code: CodeType) -> Iterator[CodeType]:
@@ -210,25 +215,12 @@ def _same_body(one: CodeType, other: CodeType) -> bool:
     )
 
 
-def _start(code: CodeType) -> tuple[int, int]:
-    """Line and column where the body begins: source order, whatever order the compiler took."""
+def _start(twins: list[CodeType]) -> tuple[int, int]:
+    """Line and column where the first body begins: source order, whatever order the compiler took."""
+    code = twins[0]
     positions = getattr(code, "co_positions", None)  # since Python 3.11
-    if positions is None:
-        return (code.co_firstlineno, 0)
-    known = ((line, column) for line, end, column, _ in positions() if line and column is not None and end)
-    return min((at for at in known if at[1] > 0), default=(code.co_firstlineno, 0))
-
-
-def _last_twin(tree: Tree, path: Path) -> CodeType | None:
-    """Where a version of Python merges siblings that differ in their columns only, the last one stands for them."""
-    if not path:
-        return None
-    name, line, number = path[-1]
-    for earlier in range(number - 1, -1, -1):
-        code = tree.by_path.get((*path[:-1], (name, line, earlier)))
-        if code is not None:
-            return code
-    return None
+    known = ((line, column) for line, _, column, _ in positions() if line and column) if positions else ()
+    return min(known, default=(code.co_firstlineno, 0))
 
 
 def _asserts_apart(live: CodeType, plain: CodeType) -> bool:
@@ -246,8 +238,8 @@ def _asserts_apart(live: CodeType, plain: CodeType) -> bool:
 
 
 def _has_assertion(code: CodeType) -> bool:
-    wanted = opcode.opmap.get("LOAD_ASSERTION_ERROR")
-    return wanted in code.co_code[::2] or any(_has_assertion(child) for child in _children(code))
+    wanted = opcode.opmap.get("LOAD_ASSERTION_ERROR", -1)
+    return wanted in list(code.co_code[::2]) or any(_has_assertion(child) for child in _children(code))
 
 
 def _constants(code: CodeType) -> set[tuple[type, Any]]:

@@ -23,6 +23,14 @@ _PYTEST_OWN = frozenset({"PYTEST_CURRENT_TEST"})
 _original_call: list[Any] = []
 
 
+@pytest.fixture(scope="session")
+def inductor() -> None:
+    """Inductor has compiled something: its imports change sys.path, which is torch's doing and not a test's."""
+    import torch
+
+    torch.compile(lambda x: x + 1)(torch.ones(2))
+
+
 @pytest.fixture(autouse=True)
 def no_trace() -> Iterator[None]:
     """Assert that hooks, modules, environment and torch's global state are after the test what they were."""

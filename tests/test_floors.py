@@ -27,6 +27,7 @@ FLOORS = {
     "shipping": 3,
     "frames": 4,
     "history": 4,
+    "chain": 4,
     "describing": 4,
     "capture": 4,
     "recorder": 4,

@@ -3,10 +3,10 @@
     dump(root, tensors=sink)                       -> Shipment
     loaded(values, sources=..., tensors=source)    -> Loaded, while inside
 
-The rooms: `policy` (what travels by value), `names` (what code uses), one room per family of kinds (functions,
-classes, generated, modules, torch_objects, triton_objects, others), `placeholders` (what cannot travel),
-`pickler` and `unpickler`. A reducer and the builder that undoes it stand in the same room. Files, manifests
-and tensors' bytes never appear here.
+The rooms: `policy` (what travels by value), `names` (what code uses), one room per family of kinds (`functions`,
+`codes`, `classes`, `generated`, `modules`, `torch_objects`, `triton_objects`, `process_objects`, `others`),
+`placeholders` (what cannot travel), `pickler` and `unpickler`. A reducer and the builder that undoes it stand in
+the same room. Files, manifests and tensors' bytes never appear here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from replay import source
 from replay.errors import BundleError
 from replay.recording import Missing
-from replay.shipping import modules, paths
+from replay.shipping import classes, modules, paths
 from replay.shipping.dumping import Dumping, TensorSink
 from replay.shipping.loading import Loading, TensorSource
 from replay.shipping.pickler import Shipper
@@ -74,7 +74,9 @@ def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
     shipper.dump(root)
     _finish(shipper, dumping)
     found = paths.find(root, [lost.value for lost in dumping.lost], names)
-    missing = tuple(Missing(name, lost.type, lost.reason) for name, lost in zip(found, dumping.lost, strict=True))
+    missing = tuple(
+        Missing(name, lost.type, lost.reason) for name, lost in zip(found, dumping.lost, strict=True)
+    )
     shipper.dump(("lost", [(entry.name, entry.type, entry.reason) for entry in missing]))
     return Shipment(
         values=shipper.stream.getvalue(),
@@ -86,21 +88,20 @@ def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
 
 
 def _finish(shipper: Shipper, dumping: Dumping) -> None:
-    """Write the states that had to wait, and what modules that were met as data may be asked for."""
+    """Write what had to wait, and what the code that was found by then may look for, until nothing is new."""
     sent: dict[str, set[str]] = {}
-    while dumping.pending or dumping.loose:
+    more = True
+    while more:
         while dumping.pending:
             dumping.depth = 0
             shipper.dump(("fill", *dumping.pending.popleft()))
-        wanted = []
-        for name, module in dumping.loose.items():
-            used = dumping.used - sent.setdefault(name, set())
-            sent[name] |= used
-            wanted.append((module, modules.attributes_of(module, used)))
-        if not any(attributes for _, attributes in wanted):
-            return
-        for module, attributes in wanted:
-            shipper.dump(("fill", modules.fill_module, module, (attributes,)))
+        subclasses = classes.unsent_subclasses(dumping)
+        attributes = list(modules.unsent_attributes(dumping, sent))
+        for module, found in attributes:
+            shipper.dump(("fill", modules.fill_module, module, (found,)))
+        if subclasses:
+            shipper.dump(("keep", subclasses))
+        more = bool(dumping.pending or attributes or subclasses)
 
 
 @contextmanager
@@ -119,6 +120,7 @@ def loaded(
         undo.callback(objects.forget_imports)
         objects.forget_imports()
         loading = Loading(sources, tensors, undo, main)
+        modules.watch_imports(loading)
         root = _load(values, loading)
         yield Loaded(root, loading.missing, loading.touched)
 
@@ -127,8 +129,11 @@ def _load(values: bytes, loading: Loading) -> Any:
     reader = Unshipper(values, loading)
     try:
         root, item = reader.load(), reader.load()
-        while item[0] == "fill":
-            item[1](item[2], item[3])
+        while item[0] != "lost":
+            if item[0] == "fill":
+                item[1](item[2], item[3])
+            else:
+                loading.keep.append(item[1])
             item = reader.load()
     except (pickle.UnpicklingError, EOFError) as error:
         raise BundleError(f"values.pkl is damaged ({error}); record the failure again") from error

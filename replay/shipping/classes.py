@@ -21,12 +21,35 @@ from replay.torch_adapter import objects
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 MADE_ANEW = frozenset(
     {
-        *("__dict__", "__weakref__", "__module__", "__qualname__", "__slots__", "__orig_bases__", "__parameters__"),
-        *("_abc_impl", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__doc__"),
+        *(
+            "__dict__",
+            "__weakref__",
+            "__module__",
+            "__qualname__",
+            "__slots__",
+            "__orig_bases__",
+            "__parameters__",
+        ),
+        *(
+            "_abc_impl",
+            "__annotations__",
+            "__annotate__",
+            "__annotate_func__",
+            "__annotations_cache__",
+            "__doc__",
+        ),
         *("__static_attributes__", "__abstractmethods__", "__init_subclass__", "__type_params__"),
+        *("__protocol_attrs__", "__non_callable_proto_members__", "__callable_proto_members_only__"),
     }
 )
 IN_SKELETON = ("__doc__", "__orig_bases__", "__parameters__", "__type_params__")
+HIDDEN_TYPES: dict[str, type] = {
+    "dict_keys": type({}.keys()),
+    "dict_values": type({}.values()),
+    "dict_items": type({}.items()),
+    "list_iterator": type(iter([])),
+    "tuple_iterator": type(iter(())),
+}
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -36,6 +59,7 @@ def reduce_class(dumping: Dumping, cls: Any) -> Any:
         return NotImplemented
     if not cls.__flags__ & HEAP_TYPE:
         return _reduce_builtin(dumping, cls)
+    dumping.classes[id(cls)] = cls
     if generated.is_enum(cls):
         return generated.reduce_enum(dumping, cls, _namespace(dumping, cls))
     if generated.is_named_tuple(cls):
@@ -44,14 +68,34 @@ def reduce_class(dumping: Dumping, cls: Any) -> Any:
     return dumping.reduce_late(make_class, arguments, fill_class, cls, _state(dumping, cls))
 
 
+def unsent_subclasses(dumping: Dumping) -> list[type]:
+    """Subclasses that the code will look for by `__subclasses__`, and that nothing else refers to."""
+    if "__subclasses__" not in dumping.used:
+        return []
+    found: list[type] = []
+    for cls in dumping.classes.values():
+        below: list[type] = type.__subclasses__(cls)
+        found.extend(below)
+    return [
+        cls for cls in found if id(cls) not in dumping.classes and dumping.policy.by_value(cls.__module__)
+    ]
+
+
 def _reduce_builtin(dumping: Dumping, cls: type) -> Any:
     if cls in (type(None), type(...), type(NotImplemented)):
         return NotImplemented  # pickle knows them
-    for module in (types, generated.HIDDEN_TYPES):
-        for name, value in vars(module).items():
-            if value is cls:
-                return getattr, (module, name)
+    name = next((name for name, value in vars(types).items() if value is cls), None)
+    if name is not None:
+        return getattr, (types, name)
+    if cls in HIDDEN_TYPES.values():
+        return make_hidden_type, (cls.__name__,)
     return reduce_lost(dumping, cls, "a type of a compiled module that its module does not name")
+
+
+@builder
+def make_hidden_type(loading: Loading, name: str) -> type:
+    """A type of Python's own that no module names."""
+    return HIDDEN_TYPES[name]
 
 
 def _namespace(dumping: Dumping, cls: type) -> Namespace | None:
@@ -64,7 +108,7 @@ def _namespace(dumping: Dumping, cls: type) -> Namespace | None:
 
 def _skeleton(cls: type) -> dict[str, Any]:
     values = cls.__dict__
-    skeleton = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    skeleton: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     skeleton.update({name: values[name] for name in IN_SKELETON if values.get(name) is not None})
     if "__slots__" in values:
         slots = values["__slots__"]
@@ -77,7 +121,7 @@ def _state(dumping: Dumping, cls: Any) -> Reduced:
     values = {
         name: value
         for name, value in cls.__dict__.items()
-        if name not in dropped and not (isinstance(value, SLOTS) and value.__objclass__ is cls) and not _is_typings(value)
+        if name not in dropped and not _is_slot(cls, value) and not _is_typings(value)
     }
     extras: dict[str, Any] = {}
     if "__dataclass_params__" in values:
@@ -97,6 +141,10 @@ def _state(dumping: Dumping, cls: Any) -> Reduced:
     return values, extras
 
 
+def _is_slot(cls: type, value: Any) -> bool:
+    return isinstance(value, SLOTS) and value.__objclass__ is cls
+
+
 def _is_typings(value: Any) -> bool:
     """What `typing` puts into a protocol when it is derived, here and when it is made again."""
     function = getattr(value, "__func__", value)
@@ -104,7 +152,7 @@ def _is_typings(value: Any) -> bool:
 
 
 @builder
-def make_class(
+def make_class(  # noqa: PLR0917 - the stream calls it by position
     loading: Loading,
     meta: type,
     name: str,
@@ -121,13 +169,15 @@ def make_class(
     return made
 
 
-def _assembled(loading: Loading, meta: type, name: str, bases: tuple[type, ...], skeleton: dict[str, Any]) -> Any:
+def _assembled(
+    loading: Loading, meta: type, name: str, bases: tuple[type, ...], skeleton: dict[str, Any]
+) -> Any:
     """As the nearest metaclass of a library makes it; where that refuses, as `type` does."""
     library = next(base for base in meta.__mro__ if id(base) not in loading.made)
     try:
-        made = library.__new__(meta, name, bases, dict(skeleton))  # type: ignore[call-overload]
+        made: Any = library.__new__(meta, name, bases, dict(skeleton))
         library.__init__(made, name, bases, dict(skeleton))  # type: ignore[misc]
-    except Exception:  # it wants more than a skeleton
+    except Exception:  # noqa: BLE001 - it wants more than a skeleton
         made = type.__new__(meta, name, bases, dict(skeleton))
     return made
 
@@ -142,6 +192,8 @@ def fill_class(loading: Loading, cls: Any, state: Reduced) -> None:
         type.__setattr__(cls, name, value)
     if "dataclass" in extras:
         generated.decorate_dataclass(cls, extras["dataclass"])
+    if values.get("_is_protocol"):
+        generated.finish_protocol(cls)
     if "annotations" in extras:
         type.__setattr__(cls, "__annotations__", extras["annotations"])
     if "abstract" in extras:

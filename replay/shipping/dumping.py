@@ -67,6 +67,7 @@ class Dumping:
     used: set[str] = field(default_factory=set)  # every name that shipped code mentions
     loose: dict[str, ModuleType] = field(default_factory=dict)  # modules reached as data
     foreseen: set[str] = field(default_factory=set)  # modules whose used attributes a function has sent
+    classes: dict[int, type] = field(default_factory=dict)  # by id; those that travel by value
     owners: dict[int, dict[str, Any]] = field(default_factory=dict)  # code object -> its function's globals
     shallow: bool = False  # the C stack was too small: objects' states wait as well, if they lie deep
     depth: int = 0

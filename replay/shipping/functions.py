@@ -1,25 +1,21 @@
-"""Functions, code objects, cells and methods.
+"""Functions, cells and methods.
 
 A function of the user's travels as its code, the globals, closure and attributes of modules that the code uses,
-and its own attributes. A function that a library made (a decorator's inner function) travels as the place of its
-code in the installed file.
+and its own attributes. How its code object travels is the business of `codes.py`.
 """
 
 from __future__ import annotations
 
 import functools
-import marshal
+import inspect
 import sys
-from pathlib import Path as FilePath
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, get_args
 
-from replay import source
-from replay.errors import MissingError
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
-from replay.shipping.modules import import_real, imported, used_of_modules
-from replay.shipping.placeholders import Placeholder, missing_here
+from replay.shipping.modules import imported, used_of_modules
+from replay.shipping.placeholders import Placeholder
 from replay.torch_adapter import objects
 
 PLAIN = frozenset({"__name__", "__code__", "__globals__", "__closure__", "__builtins__", "__dict__"})
@@ -31,7 +27,7 @@ def found_by_name(module: str | None, qualified_name: str) -> Any:
     for part in qualified_name.split("."):
         try:
             found = getattr(found, part)
-        except Exception:  # a lazy module may raise anything
+        except Exception:  # noqa: BLE001 - a lazy module may raise anything
             return None
     return found
 
@@ -60,7 +56,9 @@ def reduce_function(dumping: Dumping, function: FunctionType) -> Any:
     return dumping.reduce_late(make_function, arguments, fill_function, function, state)
 
 
-def _used(dumping: Dumping, function: FunctionType) -> tuple[dict[str, Any], list[tuple[ModuleType, dict[str, Any]]]]:
+def _used(
+    dumping: Dumping, function: FunctionType
+) -> tuple[dict[str, Any], list[tuple[ModuleType, dict[str, Any]]]]:
     values = function.__globals__
     names = dumping.names_of(function.__code__)
     used = {name: values[name] for name in sorted(names.globals) if name in values}
@@ -68,22 +66,21 @@ def _used(dumping: Dumping, function: FunctionType) -> tuple[dict[str, Any], lis
     if values.get(bound) is function:
         used[bound] = function
     modules = [value for value in used.values() if isinstance(value, ModuleType)]
-    modules.extend(_modules_in(function.__closure__ or ()))
+    modules.extend(_modules_in(function))
     for statement in names.imports:
         modules.extend(imported(statement, values))
     return used, used_of_modules(dumping, modules, names) if modules else []
 
 
-def _modules_in(cells: tuple[CellType, ...]) -> list[ModuleType]:
-    found = []
-    for cell in cells:
+def _modules_in(function: FunctionType) -> list[ModuleType]:
+    """The modules among a function's closure variables and defaults."""
+    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
         try:
-            value = cell.cell_contents
+            values.append(cell.cell_contents)
         except ValueError:  # an empty cell
             continue
-        if isinstance(value, ModuleType):
-            found.append(value)
-    return found
+    return [value for value in values if isinstance(value, ModuleType)]
 
 
 def _attributes(dumping: Dumping, function: FunctionType) -> dict[str, Any]:
@@ -105,10 +102,8 @@ def _attributes(dumping: Dumping, function: FunctionType) -> dict[str, Any]:
 def annotations_of(dumping: Dumping, value: Any) -> dict[str, Any]:
     """A function's or class's own annotations; those that would drag in the user's code become strings."""
     try:
-        found = value.__dict__.get("__annotations__") if isinstance(value, type) else value.__annotations__
-    except Exception:  # lazily evaluated ones may raise anything
-        return {}
-    if not isinstance(found, dict):
+        found = inspect.get_annotations(value)
+    except Exception:  # noqa: BLE001 - lazily evaluated ones may raise anything
         return {}
     return {name: harmless_annotation(dumping, annotation) for name, annotation in found.items()}
 
@@ -123,10 +118,8 @@ def _is_harmless(dumping: Dumping, annotation: Any) -> bool:
         return True
     arguments = get_args(annotation)
     if arguments:
-        return all(
-            all(_is_harmless(dumping, inner) for inner in item) if isinstance(item, list) else _is_harmless(dumping, item)
-            for item in arguments
-        ) and not dumping.policy.by_value(type(annotation).__module__)
+        inner = [part for item in arguments for part in (item if isinstance(item, list) else [item])]
+        return all(_is_harmless(dumping, part) for part in inner)
     if isinstance(annotation, type):
         return refers(dumping, annotation)
     return type(annotation).__module__ == "typing" and not hasattr(annotation, "__constraints__")
@@ -137,7 +130,7 @@ def _text(annotation: Any) -> str:
         return annotation.__qualname__
     try:
         return repr(annotation)
-    except Exception:  # a user's object
+    except Exception:  # noqa: BLE001 - a user's object
         return "object"
 
 
@@ -145,6 +138,7 @@ def _text(annotation: Any) -> str:
 def make_function(
     loading: Loading, code: Any, values: dict[str, Any], name: str, closure: tuple[CellType, ...] | None
 ) -> Any:
+    """The function without what it uses; a placeholder where there is no code for it."""
     if isinstance(code, Placeholder):
         return code
     return FunctionType(code, values, name, None, closure)
@@ -152,6 +146,7 @@ def make_function(
 
 @builder
 def fill_function(loading: Loading, function: Any, state: Reduced) -> None:
+    """Give it its globals and attributes, and the modules that it reaches theirs."""
     used, modules, attributes, *_ = state
     fill_modules(modules)
     if isinstance(function, Placeholder):
@@ -171,77 +166,6 @@ def fill_modules(modules: list[tuple[Any, dict[str, Any]]]) -> None:
             module.__dict__.update(attributes)
 
 
-def reduce_code(dumping: Dumping, code: CodeType) -> Reduced:
-    """As text and path; as the place in an installed file; marshalled where there is no such text."""
-    values = dumping.owners.get(id(code))
-    module = values.get("__name__") if values else None
-    if isinstance(module, str) and values and not dumping.policy.by_value(module):
-        reduced = _installed(code, module, values)
-        if reduced is not None:
-            return reduced
-    located = _located(dumping, code, values)
-    if located is not None:
-        return make_code, (code.co_filename, located, source.future_flags(code))
-    return make_marshalled, (tuple(sys.version_info[:2]), marshal.dumps(code), code.co_name)
-
-
-def _located(dumping: Dumping, code: CodeType, values: dict[str, Any] | None) -> source.Path | None:
-    """Where the code is in the file's text, which then travels; a text that is of no use travels for display."""
-    rewritten = values is not None and source.is_rewritten(values)
-    filename, known = code.co_filename, dumping.sources.get(code.co_filename)
-    if known is not None:
-        return source.locate(code, known, rewritten=rewritten)
-    texts = list(source.texts(filename, values))
-    for text in texts:
-        path = source.locate(code, text, rewritten=rewritten)
-        if path is not None:
-            dumping.sources[filename] = text
-            return path
-    if texts:
-        dumping.display.setdefault(filename, texts[0])
-    return None
-
-
-def _installed(code: CodeType, module: str, values: dict[str, Any]) -> Reduced | None:
-    if values.get("__file__") != code.co_filename:
-        return None
-    for text in source.texts(code.co_filename, values):
-        path = source.locate(code, text)
-        if path is not None:
-            return make_installed, (module, path, source.outline(code))
-    return None
-
-
-@builder
-def make_code(loading: Loading, filename: str, path: source.Path, flags: int) -> Any:
-    try:
-        return source.extract(loading.sources[filename], filename, path, flags)
-    except MissingError as error:
-        return missing_here(loading, f"{filename}:{path[-1][0]}", "function", str(error))
-
-
-@builder
-def make_installed(loading: Loading, module: str, path: source.Path, outline: Any) -> Any:
-    """A function inside an installed file, found by its name and its arguments."""
-    name = f"{module}.{'.'.join(step[0] for step in path)}"
-    found = import_real(loading, module)
-    try:
-        filename = found.__file__
-        text = FilePath(filename).read_text(encoding="utf-8")
-        return source.extract_similar(text, filename, path, outline)
-    except (MissingError, OSError, UnicodeError, SyntaxError) as error:
-        return missing_here(loading, name, "function", str(error))
-
-
-@builder
-def make_marshalled(loading: Loading, version: tuple[int, int], data: bytes, name: str) -> Any:
-    if version == tuple(sys.version_info[:2]):
-        return marshal.loads(data)
-    recorded, here = ".".join(map(str, version)), ".".join(map(str, sys.version_info[:2]))
-    reason = f"it was recorded as bytecode of Python {recorded}, and this is {here}; replay with Python {recorded}"
-    return missing_here(loading, name, "function", reason)
-
-
 def reduce_cell(dumping: Dumping, cell: CellType) -> Reduced:
     """Empty first, so that a function may refer to itself."""
     try:
@@ -252,11 +176,13 @@ def reduce_cell(dumping: Dumping, cell: CellType) -> Reduced:
 
 @builder
 def make_cell(loading: Loading) -> CellType:
+    """An empty cell."""
     return CellType()
 
 
 @builder
 def fill_cell(loading: Loading, cell: CellType, state: Reduced) -> None:
+    """Put in what the cell held."""
     cell.cell_contents = state[0]
 
 
@@ -267,7 +193,21 @@ def reduce_method(dumping: Dumping, method: MethodType) -> Reduced:
 
 @builder
 def make_method(loading: Loading, function: Any, owner: Any) -> Any:
+    """Bind the function."""
     return function if isinstance(function, Placeholder) else MethodType(function, owner)
+
+
+def reduce_cached_property(dumping: Dumping, value: Any) -> Reduced:
+    """By its function: what else it holds differs from version to version."""
+    return make_cached_property, (value.func, value.attrname)
+
+
+@builder
+def make_cached_property(loading: Loading, function: Any, name: str | None) -> Any:
+    """A cached property that knows its name."""
+    made: Any = functools.cached_property(function)
+    made.attrname = name
+    return made
 
 
 def reduce_cached(dumping: Dumping, cached: Any) -> Any:
@@ -276,15 +216,18 @@ def reduce_cached(dumping: Dumping, cached: Any) -> Any:
         return NotImplemented
     parameters = cached.cache_parameters()
     state = {name: value for name, value in cached.__dict__.items() if name != "cache_parameters"}
-    return make_cached, (cached.__wrapped__, parameters["maxsize"], parameters["typed"]), (state,), None, None, fill_cached
+    arguments = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
+    return make_cached, arguments, (state,), None, None, fill_cached
 
 
 @builder
 def make_cached(loading: Loading, function: Any, maxsize: int | None, typed: bool) -> Any:
+    """An empty cache around the function."""
     return function if isinstance(function, Placeholder) else functools.lru_cache(maxsize, typed)(function)
 
 
 @builder
 def fill_cached(loading: Loading, cached: Any, state: Reduced) -> None:
+    """Give it its attributes."""
     if not isinstance(cached, Placeholder):
         cached.__dict__.update(state[0])

@@ -1,7 +1,8 @@
-"""Classes that Python writes in part itself: enums, named tuples, dataclasses.
+"""Classes that Python writes in part itself: enums, named tuples, dataclasses, protocols.
 
 What Python generated is generated again, because its code has no text and differs from version to version;
-the user's own attributes and methods are set afterwards. No `__init__`, `__new__` or `__post_init__` of the user's runs.
+the user's own attributes and methods are set afterwards. No `__init__`, `__new__` or `__post_init__` of the
+user's runs.
 """
 
 from __future__ import annotations
@@ -10,25 +11,28 @@ import collections
 import dataclasses
 import enum
 import inspect
+import re
 import types
+import typing
 from typing import Any
 
 from replay.shipping.dumping import Dumping, Namespace, Reduced
 from replay.shipping.functions import annotations_of, harmless_annotation
 from replay.shipping.loading import Loading, builder
 
-HIDDEN_TYPES = types.SimpleNamespace(
-    dict_keys=type({}.keys()), dict_values=type({}.values()), dict_items=type({}.items())
-)
 ENUM_GENERATED = frozenset(
     {"__new__", "__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__annotations__"}
 )
+ENUM_PRIVATE = re.compile(r"_(?!missing_$)[a-z]\w*_")  # EnumMeta's own records
+ENUM_VALUES = (types.FunctionType, types.DynamicClassAttribute, property, classmethod, staticmethod)
+MEMBER_STATE = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 PARAMETERS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 FIELD_PARAMETERS = ("init", "repr", "hash", "compare", "kw_only", "default", "default_factory")
 PSEUDO_FIELDS = ("_FIELD_CLASSVAR", "_FIELD_INITVAR")
 
 
 def is_enum(cls: type) -> bool:
+    """Whether the class is an enum."""
     return isinstance(cls, enum.EnumMeta)
 
 
@@ -38,16 +42,16 @@ def is_named_tuple(cls: Any) -> bool:
 
 
 def reduce_enum(dumping: Dumping, cls: Any, namespace: Namespace | None) -> Reduced:
+    """Names, data and values of the members; then methods, and what the user added to the members."""
     members = [(name, _data(cls, member), member._value_) for name, member in cls.__members__.items()]
     inherited = [base.__dict__ for base in cls.__mro__[1:]]
     values = {
         name: value
         for name, value in cls.__dict__.items()
         if name not in cls.__members__
-        and name not in ENUM_GENERATED
-        and not (name.startswith("_") and not name.startswith("__") and name.endswith("_") and name != "_missing_")
+        and (name not in ENUM_GENERATED and not ENUM_PRIVATE.fullmatch(name))
         and not any(base.get(name) is value for base in inherited)
-        and isinstance(value, (types.FunctionType, property, classmethod, staticmethod, functools_property))
+        and isinstance(value, ENUM_VALUES)
     }
     states = {
         name: {key: value for key, value in member.__dict__.items() if key not in MEMBER_STATE}
@@ -56,12 +60,15 @@ def reduce_enum(dumping: Dumping, cls: Any, namespace: Namespace | None) -> Redu
     }
     arguments = (type(cls), cls.__name__, cls.__bases__, members, cls.__module__, cls.__qualname__, namespace)
     bind = cls.__name__ if "." not in cls.__qualname__ else None
-    state = (values, states, getattr(cls, "_boundary_", None), cls.__doc__, annotations_of(dumping, cls), bind)
+    state = (
+        values,
+        states,
+        getattr(cls, "_boundary_", None),
+        cls.__doc__,
+        annotations_of(dumping, cls),
+        bind,
+    )
     return dumping.reduce_late(make_enum, arguments, fill_enum, cls, state)
-
-
-functools_property = types.DynamicClassAttribute
-MEMBER_STATE = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 
 
 def _data(cls: Any, member: Any) -> Any:
@@ -73,7 +80,7 @@ def _data(cls: Any, member: Any) -> Any:
 
 
 @builder
-def make_enum(
+def make_enum(  # noqa: PLR0917 - the stream calls it by position
     loading: Loading,
     meta: Any,
     name: str,
@@ -116,6 +123,7 @@ def with_hash(table: dict[Any, Any], key: Any, value: Any) -> None:
 
 @builder
 def fill_enum(loading: Loading, cls: Any, state: Reduced) -> None:
+    """Give the enum its methods, and the members their attributes."""
     values, states, boundary, doc, annotations, bind, *_ = state
     for name, value in values.items():
         type.__setattr__(cls, name, value)
@@ -140,10 +148,12 @@ def reduce_member(dumping: Dumping, member: Any) -> Reduced:
 
 @builder
 def make_member(loading: Loading, cls: Any, name: str) -> Any:
+    """The member of that name; of a missing enum, a missing object."""
     return cls._member_map_[name] if hasattr(cls, "_member_map_") else cls(name)
 
 
 def reduce_named_tuple(dumping: Dumping, cls: Any, namespace: Namespace | None) -> Reduced:
+    """Fields and defaults; then what the user added."""
     plain = collections.namedtuple("plain", cls._fields)  # type: ignore[misc]
     values = {
         name: value
@@ -157,7 +167,7 @@ def reduce_named_tuple(dumping: Dumping, cls: Any, namespace: Namespace | None) 
 
 
 @builder
-def make_named_tuple(
+def make_named_tuple(  # noqa: PLR0917 - the stream calls it by position
     loading: Loading,
     name: str,
     fields: tuple[str, ...],
@@ -166,6 +176,7 @@ def make_named_tuple(
     qualified_name: str,
     namespace: dict[str, Any] | None,
 ) -> Any:
+    """The class, as collections.namedtuple makes it."""
     module = namespace["__name__"] if namespace is not None else module
     made: Any = collections.namedtuple(name, fields, defaults=defaults, module=module)  # type: ignore[misc]
     made.__qualname__ = qualified_name
@@ -177,6 +188,7 @@ def make_named_tuple(
 
 @builder
 def fill_named_tuple(loading: Loading, cls: Any, state: Reduced) -> None:
+    """Give the class the user's methods."""
     values, doc, annotations, *_ = state
     for name, value in {**values, "__doc__": doc}.items():
         type.__setattr__(cls, name, value)
@@ -184,14 +196,17 @@ def fill_named_tuple(loading: Loading, cls: Any, state: Reduced) -> None:
         type.__setattr__(cls, "__annotations__", annotations)
 
 
-def split_dataclass(dumping: Dumping, cls: Any, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_dataclass(
+    dumping: Dumping, cls: Any, values: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The attributes that the user wrote, and what `dataclasses.dataclass` needs to write the others again."""
     settings = values["__dataclass_params__"]
     fields = [_field(dumping, field) for field in values["__dataclass_fields__"].values()]
     kept = {
         name: value
         for name, value in values.items()
-        if name not in ("__dataclass_params__", "__dataclass_fields__", "__replace__") and not _is_generated(value)
+        if name not in ("__dataclass_params__", "__dataclass_fields__", "__replace__")
+        and not _is_generated(value)
     }
     if kept.get("__hash__", 0) is None:
         del kept["__hash__"]
@@ -217,7 +232,7 @@ def _field(dumping: Dumping, field: Any) -> tuple[str, str, Any, dict[str, Any]]
 def _is_generated(value: Any) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
-    return inspect.unwrap(value).__code__.co_filename == "<string>"
+    return bool(inspect.unwrap(value).__code__.co_filename == "<string>")
 
 
 def decorate_dataclass(cls: Any, recipe: dict[str, Any]) -> None:
@@ -242,7 +257,14 @@ def decorate_dataclass(cls: Any, recipe: dict[str, Any]) -> None:
 
 def _annotation(kind: str, annotation: Any) -> Any:
     if kind == "_FIELD_CLASSVAR":
-        import typing
-
         return typing.ClassVar
     return dataclasses.InitVar(annotation) if kind == "_FIELD_INITVAR" else object
+
+
+def finish_protocol(cls: Any) -> None:
+    """Let `typing` note what a protocol asks for, now that it has its members; since Python 3.12 it does."""
+    note = type(cls).__dict__.get("__init__") if type(cls).__module__ == "typing" else None
+    if note is not None:
+        note(cls, cls.__name__, cls.__bases__, {})
+    if cls.__dict__.get("_is_runtime_protocol"):
+        typing.runtime_checkable(cls)

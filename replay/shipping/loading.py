@@ -1,7 +1,8 @@
 """What one load carries from object to object: the sources, the modules made, and how to undo everything.
 
 The builders (in the same rooms as their reducers) are the functions that the stream calls; each gets the
-`Loading` first. Their module and name are part of the bundle format. Nothing here knows any kind.
+`Loading` first. Their names are part of the bundle format, the rooms that they stand in are not. Nothing here
+knows any kind.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any, Protocol, TypeVar
 from replay.recording import Missing
 
 F = TypeVar("F", bound=Callable[..., Any])
-BUILDERS: dict[tuple[str, str], Callable[..., Any]] = {}
+BUILDERS: dict[str, Callable[..., Any]] = {}
 
 
 def builder(function: F) -> F:
-    """Let the stream call `function`, with the `Loading` before the recorded arguments."""
-    BUILDERS[function.__module__, function.__qualname__] = function
+    """Let the stream call `function`, with the `Loading` before the recorded arguments; names must be unique."""
+    if function.__name__ in BUILDERS:
+        raise ValueError(f"two builders are called {function.__name__}; give one another name")
+    BUILDERS[function.__name__] = function
     return function
 
 

@@ -11,6 +11,7 @@ import builtins
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -20,25 +21,48 @@ from replay.shipping.loading import Loading, builder
 from replay.shipping.names import Import, Names
 from replay.shipping.placeholders import missing_here
 
+MARK = "__replay_synthetic__"
 DESCRIBING = ("__name__", "__file__", "__package__", "__doc__")
 OWN = frozenset(
     {"__builtins__", "__loader__", "__spec__", "__path__", "__cached__", "__name__", "__dict__", *DESCRIBING}
 )
 
+_ABSENT = object()
+
 
 class SyntheticModule(ModuleType):
     """A module with only what the recording has of it."""
 
+    __slots__ = ("_replay_loading",)  # not in the `__dict__`, which functions have as globals
+
+    def __init__(self, name: str, loading: Loading) -> None:
+        super().__init__(name)
+        self._replay_loading = loading
+
     def __getattr__(self, name: str) -> Any:
         """Raise as any module does, and note what was asked for."""
         if not name.startswith("__"):
-            loading = _LOADINGS.get(id(self))
-            if loading is not None:
-                loading.touch(f"{self.__name__}.{name}")
+            self._replay_loading.touch(f"{self.__name__}.{name}")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
-_LOADINGS: dict[int, Loading] = {}  # of the modules that stand in sys.modules now
+class Watcher:
+    """An import finder that finds nothing: it notes what is imported from recorded packages and is not there."""
+
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """As the last finder that Python asks, note the name."""
+        if name.partition(".")[0] in self._loading.modules:
+            self._loading.touch(name)
+
+
+def watch_imports(loading: Loading) -> None:
+    """Note imports that fail, until the load ends."""
+    watcher = Watcher(loading)
+    sys.meta_path.append(watcher)
+    loading.undo.callback(sys.meta_path.remove, watcher)
 
 
 def reduce_module(dumping: Dumping, module: ModuleType) -> Reduced:
@@ -63,7 +87,9 @@ def reduce_namespace(dumping: Dumping, namespace: Namespace) -> Reduced:
         return real_globals, (name,)
     dumping.shipped.setdefault(str(name))
     parent = sys.modules.get(str(name).rpartition(".")[0])
-    above = dumping.namespace(parent.__dict__) if parent and dumping.policy.by_value(parent.__name__) else None
+    above = (
+        dumping.namespace(parent.__dict__) if parent and dumping.policy.by_value(parent.__name__) else None
+    )
     description = _description(values)
     spec = values.get("__spec__")
     if isinstance(spec, ModuleSpec):
@@ -104,6 +130,18 @@ def attributes_of(module: ModuleType, names: frozenset[str] | set[str]) -> dict[
     return found
 
 
+def unsent_attributes(
+    dumping: Dumping, sent: dict[str, set[str]]
+) -> Iterator[tuple[ModuleType, dict[str, Any]]]:
+    """Of modules that are reached as data: what any shipped code may ask of them, beyond what was `sent`."""
+    for name, module in list(dumping.loose.items()):
+        used = dumping.used - sent.setdefault(name, set())
+        sent[name] |= used
+        found = attributes_of(module, used)
+        if found:
+            yield module, found
+
+
 def imported(statement: Import, namespace: dict[str, Any]) -> list[ModuleType]:
     """The modules that an import inside a function leads to, as far as they have been imported."""
     name = statement.module
@@ -123,12 +161,13 @@ def import_real(loading: Loading, name: str) -> Any:
     """An installed module; a placeholder where it can't be imported here."""
     try:
         return importlib.import_module(name)
-    except Exception as error:  # whatever a broken package raises
+    except Exception as error:  # noqa: BLE001 - whatever a broken package raises
         return missing_here(loading, name, "module", f"{type(error).__name__}: {error}")
 
 
 @builder
 def real_globals(loading: Loading, name: str) -> dict[str, Any]:
+    """The globals of an installed module; nearly empty ones where it can't be imported here."""
     module = import_real(loading, name)
     return module.__dict__ if isinstance(module, ModuleType) else {"__builtins__": builtins, "__name__": name}
 
@@ -168,14 +207,17 @@ def _description(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make(loading: Loading, name: str, description: dict[str, Any], is_package: bool) -> ModuleType:
-    module = SyntheticModule(name)
+    module = SyntheticModule(name, loading)
     spec_name = description.pop("__spec__", None)
     module.__dict__.update(description)
     module.__dict__["__builtins__"] = builtins if name == "__main__" else builtins.__dict__
     if spec_name is not None:
-        module.__spec__ = ModuleSpec(spec_name, None, origin=description.get("__file__"), is_package=is_package)
+        module.__spec__ = ModuleSpec(
+            spec_name, None, origin=description.get("__file__"), is_package=is_package
+        )
     if is_package:
         module.__path__ = []  # only what was recorded can be imported from it
+    module.__dict__[MARK] = True
     loading.modules[name] = module
     _stand_in(loading, name, module)
     _attach(loading, name, module)
@@ -183,18 +225,8 @@ def _make(loading: Loading, name: str, description: dict[str, Any], is_package: 
 
 
 def _stand_in(loading: Loading, name: str, module: ModuleType) -> None:
-    before = sys.modules.get(name)
+    loading.undo.callback(_put_back, sys.modules, name, sys.modules.get(name, _ABSENT))
     sys.modules[name] = module
-    _LOADINGS[id(module)] = loading
-
-    def put_back() -> None:
-        _LOADINGS.pop(id(module), None)
-        if before is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = before
-
-    loading.undo.callback(put_back)
 
 
 def _attach(loading: Loading, name: str, module: ModuleType) -> None:
@@ -205,21 +237,20 @@ def _attach(loading: Loading, name: str, module: ModuleType) -> None:
     parent = loading.modules.get(parent_name) or _importable(parent_name)
     if parent is None:
         parent = _make(loading, parent_name, {"__name__": parent_name, "__package__": parent_name}, True)
-    before = parent.__dict__.get(child)
-    setattr(parent, child, module)
     if parent_name not in loading.modules:
-        loading.undo.callback(_restore_attribute, parent, child, before)
+        loading.undo.callback(_put_back, parent.__dict__, child, parent.__dict__.get(child, _ABSENT))
+    setattr(parent, child, module)
 
 
 def _importable(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(name)
-    except Exception:  # absent, or broken: a synthetic package will do
+    except Exception:  # noqa: BLE001 - absent, or broken: a synthetic package will do
         return None
 
 
-def _restore_attribute(module: ModuleType, name: str, before: object) -> None:
-    if before is None:
-        module.__dict__.pop(name, None)
+def _put_back(values: dict[str, Any], name: str, before: object) -> None:
+    if before is _ABSENT:
+        values.pop(name, None)
     else:
-        setattr(module, name, before)
+        values[name] = before

@@ -1,4 +1,4 @@
-"""Everything else: locks, weak references, views, exceptions, type variables, and any object that pickle can take.
+"""Everything else: views, exceptions, descriptors, type variables, and any object that pickle can take.
 
 What pickle can't take, or what raises when it is asked, is lost: a placeholder with the reason stands for it.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 import copyreg
 import pickle
 import sys
-import threading
 import types
-import weakref
 from typing import Any
 
 from replay.shipping.dumping import Dumping, Reduced
@@ -19,10 +17,6 @@ from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, missing_here, reduce_lost
 
 PROTOCOL = 4
-
-
-class Dead:
-    """What a dead weak reference once pointed to."""
 
 
 def reduce_object(dumping: Dumping, value: Any) -> Any:
@@ -50,15 +44,23 @@ def _problem(value: Any, reduced: Any) -> str | None:
 
 
 def _guarded(dumping: Dumping, value: Any, reduced: Reduced) -> Reduced:
-    """Let what may raise while loading (the user's own code) be called by us."""
-    function, arguments, state, items, pairs, setter = (*reduced, *(None,) * (6 - len(reduced)))
+    """Let what may raise while loading (the user's code, another version of a library) be called by us."""
+    whole: list[Any] = [*reduced, *[None] * (6 - len(reduced))]
+    function, arguments, state, items, pairs, setter = whole
     items = list(items) if items is not None else None
     pairs = list(pairs) if pairs is not None else None
-    if function is not copyreg.__newobj__ and dumping.policy.by_value(getattr(function, "__module__", None)):  # type: ignore[attr-defined]
+    if not _is_safe(function):
         function, arguments = rebuild, (function, arguments)
-    if state is not None and setter is None and dumping.policy.by_value(type(value).__module__):
+    custom = hasattr(type(value), "__setstate__") or dumping.policy.by_value(type(value).__module__)
+    if state is not None and setter is None and custom:
         setter = set_state
-    if dumping.shallow and state is not None and setter in (None, set_state) and items is None and pairs is None:
+    if (
+        dumping.shallow
+        and state is not None
+        and setter in (None, set_state)
+        and items is None
+        and pairs is None
+    ):
         return dumping.reduce_late(function, arguments, fill_object, value, (state,))
     return (
         function,
@@ -70,10 +72,20 @@ def _guarded(dumping: Dumping, value: Any, reduced: Reduced) -> Reduced:
     )
 
 
+def _is_safe(function: Any) -> bool:
+    """Whether pickle may call it by itself: what the standard library makes its own objects with."""
+    module = getattr(function, "__module__", None) or ""
+    return function is not getattr and module.partition(".")[0] in sys.stdlib_module_names
+
+
 def _reduce_named(dumping: Dumping, value: Any, name: str) -> Any:
     """An object that wants to be found by name: where that name is the user's, it travels with its state."""
     module = getattr(value, "__module__", None) or pickle.whichmodule(value, name)  # type: ignore[attr-defined]
-    if isinstance(module, str) and not dumping.policy.by_value(module) and found_by_name(module, name) is value:
+    if (
+        isinstance(module, str)
+        and not dumping.policy.by_value(module)
+        and found_by_name(module, name) is value
+    ):
         dumping.policy.refer(module)
         return NotImplemented
     cls = type(value)
@@ -93,17 +105,20 @@ def plain_state(value: Any) -> tuple[Any, dict[str, Any]]:
 
 @builder
 def make_plain(loading: Loading, cls: Any) -> Any:
-    return cls.__new__(cls) if isinstance(cls, type) else cls
+    """An object without its `__init__`."""
+    return cls.__new__(cls)
 
 
 @builder
 def rebuild(loading: Loading, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """Call the user's function; what it raises makes the object missing, not the load fail."""
+    """Call a function; what it raises makes the object missing, not the load fail."""
     try:
         return function(*arguments)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the user's own
         name = getattr(function, "__qualname__", repr(function))
-        return missing_here(loading, name, "object", f"making it again raised {type(error).__name__}: {error}")
+        return missing_here(
+            loading, name, "object", f"making it again raised {type(error).__name__}: {error}"
+        )
 
 
 @builder
@@ -115,7 +130,7 @@ def set_state(loading: Loading, value: Any, state: Any) -> None:
     if custom is not None:
         try:
             custom(value, state)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the user's own
             name = f"{type(value).__qualname__}.__setstate__"
             loading.miss(name, "state", f"it raised {type(error).__name__}: {error}")
         return
@@ -129,7 +144,9 @@ def fill_object(loading: Loading, value: Any, state: Reduced) -> None:
 
 
 @builder
-def fill_plain(loading: Loading, value: Any, state: tuple[dict[str, Any] | None, dict[str, Any] | None]) -> None:
+def fill_plain(
+    loading: Loading, value: Any, state: tuple[dict[str, Any] | None, dict[str, Any] | None]
+) -> None:
     """Set an object's `__dict__` and slots, whatever its class has to say."""
     attributes, slots = state
     if isinstance(value, Placeholder):
@@ -147,101 +164,54 @@ def reduce_exception(dumping: Dumping, error: BaseException) -> Reduced:
 
 @builder
 def make_exception(loading: Loading, cls: Any, arguments: tuple[Any, ...]) -> Any:
+    """An exception with its `args`."""
     made = cls.__new__(cls, *arguments)
     if isinstance(made, BaseException):
         made.args = arguments
     return made
 
 
-def reduce_lock(dumping: Dumping, lock: Any) -> Reduced:
-    """A lock comes back unlocked."""
-    return make_lock, (type(lock) is type(threading.RLock()),)
-
-
-@builder
-def make_lock(loading: Loading, reentrant: bool) -> Any:
-    return threading.RLock() if reentrant else threading.Lock()
-
-
-def reduce_local(dumping: Dumping, local: threading.local) -> Reduced:
-    """What the recording thread sees of it."""
-    return make_plain, (type(local),), (dict(local.__dict__),), None, None, fill_local
-
-
-@builder
-def fill_local(loading: Loading, local: threading.local, state: Reduced) -> None:
-    local.__dict__.update(state[0])
-
-
-def reduce_live(dumping: Dumping, value: Any) -> Reduced:
-    """What lives in the recorded process only."""
-    return reduce_lost(dumping, value, f"a {type(value).__name__} belongs to the process that was recorded")
-
-
-def reduce_weak_reference(dumping: Dumping, reference: Any) -> Reduced:
-    """With its object, which the load keeps alive; without its callback."""
-    value = reference()
-    return (make_dead_reference, ()) if value is None else (make_reference, (value,))
-
-
-@builder
-def make_reference(loading: Loading, value: Any) -> Any:
-    loading.keep.append(value)
-    return weakref.ref(value)
-
-
-@builder
-def make_dead_reference(loading: Loading) -> Any:
-    return weakref.ref(Dead())
-
-
-def reduce_weak_mapping(dumping: Dumping, mapping: Any) -> Reduced:
-    return make_weak, (type(mapping), dict(mapping.items()))
-
-
-def reduce_weak_set(dumping: Dumping, values: Any) -> Reduced:
-    return make_weak, (type(values), list(values))
-
-
-@builder
-def make_weak(loading: Loading, cls: Any, content: Any) -> Any:
-    """A weak collection; the load keeps what is in it alive."""
-    loading.keep.append(content)
-    return cls(content)
-
-
 def reduce_proxy(dumping: Dumping, proxy: Any) -> Reduced:
+    """Of a copy."""
     return types.MappingProxyType, (dict(proxy),)
 
 
 def reduce_view(dumping: Dumping, view: Any) -> Reduced:
     """A dictionary's keys, values or items: those of a copy."""
     name = type(view).__name__
-    content = dict.fromkeys(view) if name == "dict_keys" else dict(enumerate(view)) if name == "dict_values" else dict(view)
+    if name == "dict_keys":
+        content = dict.fromkeys(view)
+    else:
+        content = dict(view) if name == "dict_items" else dict(enumerate(view))
     return getattr(dict, name.removeprefix("dict_")), (content,)
 
 
 def reduce_property(dumping: Dumping, value: Any) -> Reduced:
+    """By its functions."""
     return type(value), (value.fget, value.fset, value.fdel, value.__doc__)
 
 
 def reduce_wrapped(dumping: Dumping, value: Any) -> Reduced:
-    """staticmethod and classmethod."""
+    """A staticmethod or classmethod, by its function."""
     return type(value), (value.__func__,)
 
 
 def reduce_type_variable(dumping: Dumping, variable: Any) -> Any:
-    module = variable.__module__
-    if module and not dumping.policy.by_value(module) and found_by_name(module, variable.__name__) is variable:
+    """A TypeVar or ParamSpec: by name where a library defines it."""
+    module, name = variable.__module__, variable.__name__
+    if module and not dumping.policy.by_value(module) and found_by_name(module, name) is variable:
         return NotImplemented
     options = {
         "bound": getattr(variable, "__bound__", None),
         "covariant": variable.__covariant__,
         "contravariant": variable.__contravariant__,
     }
-    return make_type_variable, (type(variable), variable.__name__, getattr(variable, "__constraints__", ()), options)
+    return make_type_variable, (type(variable), name, getattr(variable, "__constraints__", ()), options)
 
 
 @builder
-def make_type_variable(loading: Loading, cls: Any, name: str, constraints: tuple[Any, ...], options: Any) -> Any:
+def make_type_variable(
+    loading: Loading, cls: Any, name: str, constraints: tuple[Any, ...], options: Any
+) -> Any:
+    """A new TypeVar or ParamSpec."""
     return cls(name, *constraints, **options)

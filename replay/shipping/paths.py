@@ -82,8 +82,8 @@ def _contents(path: str, cell: types.CellType) -> Iterator[tuple[str, Any]]:
 
 def _of_object(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     try:
-        attributes = object.__getattribute__(value, "__dict__") if not isinstance(value, type) else value.__dict__
-    except Exception:  # no __dict__, or one that raises
+        attributes = value.__dict__ if isinstance(value, type) else object.__getattribute__(value, "__dict__")
+    except Exception:  # noqa: BLE001 - no __dict__, or one that raises
         attributes = {}
     for name, child in list(attributes.items()):
         if name in ("_modules", "_parameters", "_buffers") and isinstance(child, dict):

@@ -16,9 +16,20 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
-from replay.shipping import classes, functions, generated, modules, others, torch_objects, triton_objects
+from replay.shipping import (
+    classes,
+    codes,
+    functions,
+    generated,
+    modules,
+    others,
+    process_objects,
+    torch_objects,
+    triton_objects,
+)
 from replay.shipping.dumping import Dumping, Leaf, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
@@ -48,9 +59,9 @@ def make_nothing(loading: Loading) -> None:
 
 
 LIVE = (
-    *(io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO),
-    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType),
-    *(threading.Thread, socket.socket),
+    *(io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO, socket.socket),
+    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(types.FrameType, types.TracebackType, threading.Thread),
 )
 
 KNOWN: dict[type, Reducer] = {
@@ -58,18 +69,20 @@ KNOWN: dict[type, Reducer] = {
     Leaf: _leaf,
     Namespace: modules.reduce_namespace,
     types.FunctionType: _function,
-    types.CodeType: functions.reduce_code,
+    types.CodeType: codes.reduce_code,
     types.CellType: functions.reduce_cell,
     types.MethodType: functions.reduce_method,
     type(functools.lru_cache(len)): functions.reduce_cached,
-    weakref.ref: others.reduce_weak_reference,
-    weakref.WeakKeyDictionary: others.reduce_weak_mapping,
-    weakref.WeakValueDictionary: others.reduce_weak_mapping,
-    weakref.WeakSet: others.reduce_weak_set,
-    type(threading.Lock()): others.reduce_lock,
-    type(threading.RLock()): others.reduce_lock,
-    threading.local: others.reduce_local,
-    **dict.fromkeys(LIVE, others.reduce_live),
+    functools.cached_property: functions.reduce_cached_property,
+    weakref.ref: process_objects.reduce_weak_reference,
+    weakref.WeakKeyDictionary: process_objects.reduce_weak_mapping,
+    weakref.WeakValueDictionary: process_objects.reduce_weak_mapping,
+    weakref.WeakSet: process_objects.reduce_weak_set,
+    type(threading.Lock()): process_objects.reduce_lock,
+    type(threading.RLock()): process_objects.reduce_lock,
+    threading.local: process_objects.reduce_local,
+    ContextVar: process_objects.reduce_context_variable,
+    **dict.fromkeys(LIVE, process_objects.reduce_live),
     types.MappingProxyType: others.reduce_proxy,
     type({}.keys()): others.reduce_view,
     type({}.values()): others.reduce_view,
@@ -104,7 +117,7 @@ class Shipper(pickle.Pickler):
             return reducer(self._dumping, value)
         except RecursionError:
             raise  # `dump` tries again with a larger stack
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the user's own
             return reduce_lost(self._dumping, value, f"pickling it raised {type(error).__name__}: {error}")
 
 
@@ -118,7 +131,7 @@ def _choose(cls: type) -> Reducer:
     if issubclass(cls, BaseException):
         return others.reduce_exception
     if issubclass(cls, weakref.ref):
-        return others.reduce_weak_reference
+        return process_objects.reduce_weak_reference
     found = triton_objects.reducer_for(cls)
     if found is None and objects.is_imported():
         found = torch_objects.reducer_for(cls)

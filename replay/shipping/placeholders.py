@@ -14,9 +14,10 @@ from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
 
 USES = (
-    *("call", "iter", "next", "len", "getitem", "setitem", "delitem", "contains", "bool", "enter", "exit"),
-    *("await", "aiter", "anext", "aenter", "aexit", "int", "float", "complex", "index", "bytes", "get", "set"),
-    *("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round", "reversed", "fspath", "length_hint"),
+    *("call", "iter", "next", "len", "getitem", "setitem", "delitem", "contains", "bool", "enter"),
+    *("exit", "await", "aiter", "anext", "aenter", "aexit", "int", "float", "complex", "index"),
+    *("bytes", "get", "set", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round"),
+    *("reversed", "fspath", "length_hint"),
 )
 OPERATORS = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
 BITWISE = ("lshift", "rshift", "and", "or", "xor")
@@ -83,11 +84,13 @@ def reduce_lost(dumping: Dumping, value: object, reason: str) -> Reduced:
 
 @builder
 def make_placeholder(loading: Loading, number: int) -> Placeholder:
+    """The placeholder of the dump's lost object `number`."""
     return Placeholder(loading, number)
 
 
 @builder
 def make_known_placeholder(loading: Loading, name: str, kind: str, reason: str) -> Placeholder:
+    """A placeholder that knows its own name; it is listed as missing."""
     loading.miss(name, kind, reason)
     return Placeholder(loading, 0, (name, kind, reason))
 
@@ -105,9 +108,11 @@ class MissingType(type):
     _replay_reason: str
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:
+        """Make a missing object while loading; afterwards the call is a use."""
         if cls._replay_loading.complete:
             use_type(cls)
-        return cls.__new__(cls, *args, **kwargs)
+        made: Any = cls.__new__(cls, *args, **kwargs)  # type: ignore[call-overload]
+        return made
 
     def __getattr__(cls, name: str) -> NoReturn:
         if name.startswith("__") or name.startswith(PROBED) or not cls._replay_loading.complete:
@@ -115,9 +120,7 @@ class MissingType(type):
         use_type(cls)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        if type.__instancecheck__(cls, instance):
-            return True
-        use_type(cls)
+        return type.__instancecheck__(cls, instance) or use_type(cls)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         return type.__subclasscheck__(cls, subclass)
@@ -132,6 +135,7 @@ class MissingObject(Placeholder, metaclass=MissingType):
     __slots__ = ()
 
     def __new__(cls, *args: object, **kwargs: object) -> MissingObject:
+        """Take anything."""
         made = object.__new__(cls)
         name = cls._replay_name
         Placeholder.__init__(made, cls._replay_loading, 0, (f"an object of {name}", name, cls._replay_reason))
@@ -191,4 +195,4 @@ for _name in (*USES, *OPERATORS, *BITWISE):
 for _name in (*OPERATORS, *BITWISE):
     setattr(Placeholder, f"__r{_name}__", _raises())
     setattr(Placeholder, f"__i{_name}__", _raises())
-MissingObject.__setitem__ = _unless_loading()  # type: ignore[attr-defined]
+type.__setattr__(MissingObject, "__setitem__", _unless_loading())

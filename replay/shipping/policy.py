@@ -114,5 +114,5 @@ def _expanded(ship: frozenset[str]) -> frozenset[str]:
     unknown = {name.lower() for name in ship if name.partition(".")[0] not in sys.modules}
     if not unknown:
         return ship
-    provided = {package for package, names in _providers().items() if unknown & {name.lower() for name in names}}
-    return ship | provided
+    providers = _providers().items()
+    return ship | {package for package, names in providers if unknown & {name.lower() for name in names}}

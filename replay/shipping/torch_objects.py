@@ -46,8 +46,9 @@ def reducer_for(cls: type) -> Any:
 
     if issubclass(cls, torch.nn.Module):
         return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
-    operators = (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add), type(torch.ops.aten))
-    return reduce_operator if issubclass(cls, operators[:2]) else reduce_operators if issubclass(cls, operators) else None
+    if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
+        return reduce_operator
+    return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
 
 
 def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
@@ -63,39 +64,47 @@ def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
 
 @builder
 def make_tensor(loading: Loading, key: str) -> Any:
+    """The tensor that the source has under the key."""
     return loading.tensors.get(key)
 
 
 @builder
 def fill_tensor(loading: Loading, tensor: Any, attributes: dict[str, Any]) -> None:
+    """Set its Python attributes."""
     if not isinstance(tensor, Placeholder):
         tensor.__dict__.update(attributes)
 
 
 def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
+    """By the sink's key."""
     return make_storage, (dumping.tensors.add_storage(storage),)
 
 
 @builder
 def make_storage(loading: Loading, key: str) -> Any:
+    """The storage that the source has under the key."""
     return loading.tensors.get_storage(key)
 
 
 def reduce_typed_storage(dumping: Dumping, storage: Any) -> Reduced:
+    """By the untyped storage in it."""
     return make_typed_storage, (objects.untyped_storage(storage), storage.dtype)
 
 
 @builder
 def make_typed_storage(loading: Loading, storage: Any, dtype: Any) -> Any:
+    """A typed storage around the untyped one."""
     return objects.make_typed_storage(storage, dtype)
 
 
 def reduce_generator(dumping: Dumping, generator: Any) -> Reduced:
+    """With its state."""
     return make_generator, (str(generator.device), generator.get_state())
 
 
 @builder
 def make_generator(loading: Loading, device: str, state: Any) -> Any:
+    """A generator in the recorded state."""
     import torch
 
     made = torch.Generator(device)
@@ -110,17 +119,20 @@ def reduce_named(dumping: Dumping, value: Any) -> Reduced:
 
 @builder
 def make_named(loading: Loading, name: str) -> Any:
+    """What torch has under that name."""
     import torch
 
     return getattr(torch, name)
 
 
 def reduce_info(dumping: Dumping, info: Any) -> Reduced:
+    """A finfo or iinfo by its dtype."""
     return make_info, (type(info).__name__, info.dtype)
 
 
 @builder
 def make_info(loading: Loading, name: str, dtype: str) -> Any:
+    """A finfo or iinfo."""
     import torch
 
     return getattr(torch, name)(getattr(torch, dtype))
@@ -135,6 +147,7 @@ def reduce_operators(dumping: Dumping, operators: Any) -> Reduced:
 
 @builder
 def make_operators(loading: Loading, namespace: str) -> Any:
+    """torch.ops, or one of its namespaces."""
     import torch
 
     return getattr(torch.ops, namespace) if namespace else torch.ops
@@ -149,14 +162,20 @@ def reduce_operator(dumping: Dumping, operator: Any) -> Reduced:
 
 
 @builder
-def make_operator(
-    loading: Loading, namespace: str, name: str, overload: str | None, definition: Any, schemas: list[tuple[str, Any]]
+def make_operator(  # noqa: PLR0917 - the stream calls it by position
+    loading: Loading,
+    namespace: str,
+    name: str,
+    overload: str | None,
+    definition: Any,
+    schemas: list[tuple[str, Any]],
 ) -> Any:
     """`definition` needs only to have been made; `schemas` are those of an operator without one."""
     import torch
 
     if schemas:
-        loading.undo.callback(objects.define_in_library(namespace, name, schemas, _unknown(loading, namespace, name)))
+        kernel = _unknown(loading, namespace, name)
+        loading.undo.callback(objects.define_in_library(namespace, name, schemas, kernel))
     packet = getattr(getattr(torch.ops, namespace), name)
     return packet if overload is None else getattr(packet, overload or "default")
 
@@ -180,6 +199,7 @@ def reduce_custom_op(dumping: Dumping, definition: Any) -> Reduced:
 
 @builder
 def make_custom_op(loading: Loading, name: str, schema: str, function: Any) -> Any:
+    """The operator with its kernel; unregistered when the load ends."""
     made, undo = objects.make_custom_op(name, schema, function)
     loading.undo.callback(undo)
     loading.keep.append(made)
@@ -188,6 +208,7 @@ def make_custom_op(loading: Loading, name: str, schema: str, function: Any) -> A
 
 @builder
 def fill_custom_op(loading: Loading, definition: Any, state: Reduced) -> None:
+    """Register the rest."""
     fake, backward, setup_context, vmap = state
     if fake is not None:
         definition.register_fake(fake)
@@ -212,13 +233,17 @@ def reduce_wrapped_function(dumping: Dumping, function: Any) -> Any:
 
 @builder
 def make_disabled(loading: Loading, function: Any) -> Any:
+    """Disable it again."""
     import torch
 
-    return function if isinstance(function, Placeholder) else torch.compiler.disable(function)
+    if isinstance(function, Placeholder):
+        return function
+    return torch.compiler.disable(function)  # type: ignore[no-untyped-call]
 
 
 @builder
 def make_compiled(loading: Loading, function: Any, options: dict[str, Any]) -> Any:
+    """Compile it again, which does nothing until it is called."""
     import torch
 
     if isinstance(function, Placeholder):
@@ -229,6 +254,7 @@ def make_compiled(loading: Loading, function: Any, options: dict[str, Any]) -> A
 
 
 def reduce_optimized(dumping: Dumping, module: Any) -> Reduced:
+    """A compiled module, by the module that was compiled."""
     return make_compiled, (objects.original_module(module), objects.compiled_options(module))
 
 

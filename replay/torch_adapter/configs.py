@@ -69,6 +69,8 @@ def parse(key: str, value: Any) -> tuple[str, Any]:
     """
     module, name = _resolve(key)
     default = features.require(module, "_config")[name].default
+    if isinstance(default, tuple) and isinstance(value, list):
+        value = tuple(value)
     if isinstance(default, bool) and isinstance(value, int) and value in (0, 1):
         value = bool(value)
     if default is not None and isinstance(default, (bool, int, float, str)):

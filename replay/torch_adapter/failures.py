@@ -39,7 +39,7 @@ def describe(error: BaseException, *, graph_break: bool = False, runtime: bool =
 
     `graph_break`: Dynamo went on uncompiled after it. `runtime`: it was raised by running code, not compiling.
     """
-    inner = getattr(error, "inner_exception", None)
+    inner = _attribute(error, "inner_exception")
     lines = list(_lines(error.__traceback__))
     if isinstance(inner, BaseException) and inner.__traceback__ is not None:
         lines += [line for line in _lines(inner.__traceback__) if line not in lines]
@@ -50,7 +50,7 @@ def describe(error: BaseException, *, graph_break: bool = False, runtime: bool =
     gb_type, raised_in = _gb_type(error), _raised_in(lines)
     return ErrorInfo(
         type=kind,
-        message=str(error),
+        message=_text(error),
         stage=stage,
         fingerprint=fingerprint.compute(
             stage=stage,
@@ -96,7 +96,7 @@ def is_limit(error: BaseException | None) -> bool:
     """Whether the error says that a recompile limit was hit."""
     if error is None:
         return False
-    return type(error).__name__ in _LIMIT_TYPES or str(error).startswith(LIMIT_TITLES)
+    return type(error).__name__ in _LIMIT_TYPES or _text(error).startswith(LIMIT_TITLES)
 
 
 def is_skip(error: BaseException) -> bool:
@@ -126,7 +126,9 @@ def is_user_file(filename: str) -> bool:
 
 def real_stack(error: BaseException) -> list[UserFrame]:
     """The user's stack that Dynamo keeps on its errors, outermost first; empty where there is none."""
-    stack = getattr(error, "real_stack", None) or ()
+    stack = _attribute(error, "real_stack")
+    if not isinstance(stack, traceback.StackSummary):
+        return []
     return [_user_frame(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
 
 
@@ -148,13 +150,33 @@ def _user_frame(file: str, line: int, function: str) -> UserFrame:
 
 
 def _title(error: BaseException, inner: object) -> str:
-    text = str(inner) if isinstance(inner, BaseException) else str(error)
+    text = _text(inner if isinstance(inner, BaseException) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _gb_type(error: BaseException) -> str | None:
-    kind = getattr(error, "gb_type", None)
-    return str(kind) if kind else None
+    """torch's name for the graph break; before torch 2.11 it is only the message's first line."""
+    kind = _attribute(error, "gb_type")
+    if isinstance(kind, str) and kind:
+        return kind
+    unsupported = isinstance(error, features.module("torch._dynamo.exc").Unsupported)
+    return _title(error, None) if unsupported else None
+
+
+def _attribute(error: BaseException, name: str) -> object:
+    """An attribute that torch may have hung on an exception; a property of the user's may raise anything."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - then it is not torch's
+        return None
+
+
+def _text(error: BaseException) -> str:
+    """`str(error)`, as far as the exception can say it."""
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001 - whatever a user's __str__ raises
+        return f"<str() of it raised {type(failed).__name__}>"
 
 
 def _lines(trace: TracebackType | None) -> Iterator[Line]:
@@ -173,7 +195,7 @@ def _raised_in(lines: list[Line]) -> str | None:
 
 
 def _formatted(error: BaseException) -> str:
-    """The traceback as Python prints it, without our own frames."""
+    """The traceback as Python prints it, without our own frames and without the directories of libraries."""
     report = traceback.TracebackException.from_exception(error)
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     link: traceback.TracebackException | None = report
@@ -181,7 +203,12 @@ def _formatted(error: BaseException) -> str:
         kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
         link.stack = traceback.StackSummary.from_list(kept)
         link = link.__cause__ or link.__context__
-    return "".join(report.format())
+    text = "".join(report.format())
+    for root, name in _torch_roots():
+        text = text.replace(root, name + "/")
+    for root in sorted(_library_roots(), key=len, reverse=True):
+        text = text.replace(root, "")
+    return text
 
 
 def _torch_roots() -> list[tuple[str, str]]:

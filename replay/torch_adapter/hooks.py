@@ -147,8 +147,8 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
         except BaseException as error:
             attempt = _attempt(self, frame, frame_state, "raised", error, time.perf_counter() - started)
             soft = getattr(_local, "soft", None)
-            if soft is not None and soft[-1] is None:
-                soft[-1] = attempt  # its fate is known one level up
+            if soft and soft[-1] == [self]:
+                soft[-1].append(attempt)  # its fate is known one level up
             else:
                 _notify(attempt)
             raise
@@ -167,17 +167,15 @@ def _wrap_soft(original: Callable[..., Any], convert_frame: Any) -> Callable[...
         self: Any, *args: Any, **kwargs: Any
     ) -> Any:
         soft = _local.soft = getattr(_local, "soft", None) or []
-        soft.append(None)
+        soft.append([features.require(self, "_inner_convert")])
         raised = True
         try:
             result = original(self, *args, **kwargs)
             raised = False
             return result
         finally:
-            attempt = soft.pop()
-            if not soft:
-                _local.soft = None
-            if attempt is not None:
+            _, *attempts = soft.pop()
+            for attempt in attempts:
                 _notify(attempt if raised else _swallowed(attempt))
 
     return __call__
@@ -186,7 +184,7 @@ def _wrap_soft(original: Callable[..., Any], convert_frame: Any) -> Callable[...
 def _swallowed(attempt: Attempt) -> Attempt:
     exc = features.module("torch._dynamo.exc")
     config = features.module("torch._dynamo.config")
-    soft = isinstance(attempt.error, exc.Unsupported) or not config.suppress_errors
+    soft = isinstance(attempt.error, (exc.Unsupported, exc.UserError)) or not config.suppress_errors
     fate: Fate = "graph_break" if soft else "suppressed"
     return replace(attempt, fate=fate)
 

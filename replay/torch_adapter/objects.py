@@ -203,14 +203,15 @@ def define_in_library(
 
     if hasattr(getattr(torch.ops, namespace), name):
         return lambda: None
-    library = torch.library.Library(namespace, "FRAGMENT")
+    library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema, fake in schemas:
         library.define(schema)
         short = schema.partition("(")[0]
         library.impl(short, implementation, "CompositeExplicitAutograd")
         if fake is not None:
             torch.library.register_fake(f"{namespace}::{short}", fake, lib=library)
-    return library._destroy  # type: ignore[no-any-return]
+    undo: Callable[[], None] = library._destroy
+    return undo
 
 
 def make_typed_storage(storage: Any, dtype: Any) -> Any:

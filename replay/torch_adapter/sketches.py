@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.torch_adapter import features
+from replay.torch_adapter.undisturbed import undisturbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +23,19 @@ class Tensor:
 
     @classmethod
     def of(cls, tensor: Any) -> Any:
-        """The sketch of a tensor; a subclass is kept as what it is a view of."""
+        """The sketch of a tensor, a subclass's as of an ordinary one; None where it has no plain shape (nested)."""
         torch = features.module("torch")
-        with features.require(features.require(torch, "_C"), "DisableTorchFunction")(), torch.no_grad():
-            meta = torch.empty_strided(
-                tuple(tensor.shape), _strides(tensor), dtype=tensor.dtype, device="meta"
-            ).requires_grad_(tensor.requires_grad)
+        with undisturbed():
+            try:
+                meta = torch.empty_strided(
+                    tuple(map(int, tensor.shape)), _strides(tensor), dtype=tensor.dtype, device="meta"
+                ).requires_grad_(tensor.requires_grad)
+            except (RuntimeError, AttributeError, TypeError):
+                return None
+            device = str(tensor.device)
         kind = type(tensor)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        return cls(meta, str(tensor.device), kind is torch.nn.Parameter, name, weakref.ref(tensor))
+        return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor))
 
 
 def is_tensor(value: Any) -> bool:

@@ -70,7 +70,8 @@ def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
         stack.callback(seed, {"generators": generators()})
         stack.callback(_set_globals, torch, before, [])
         _set_globals(torch, state, drift)
-        for device, setting in state.get("autocast", {}).items():
+        off = {name: {**setting, "enabled": False} for name, setting in before["autocast"].items()}
+        for device, setting in {**off, **state.get("autocast", {})}.items():
             stack.enter_context(
                 torch.autocast(
                     device,
@@ -81,11 +82,10 @@ def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
             )
         if state.get("default_device") is not None:
             _enter_device(torch, state["default_device"], stack, drift)
-        if state.get("inference_mode"):
-            stack.enter_context(torch.inference_mode())
+        stack.enter_context(torch.inference_mode(bool(state.get("inference_mode"))))
         stack.enter_context(torch.set_grad_enabled(bool(state.get("grad_enabled", True))))
-        if state.get("anomaly"):
-            stack.enter_context(torch.autograd.set_detect_anomaly(True))
+        if bool(state.get("anomaly")) != torch.is_anomaly_enabled():
+            stack.enter_context(torch.autograd.set_detect_anomaly(bool(state.get("anomaly"))))
         yield drift
 
 

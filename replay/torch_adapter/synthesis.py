@@ -29,7 +29,10 @@ def describe(spec: StorageSpec, window: Any) -> StorageSpec:
     with torch.no_grad():
         values = _typed(torch, window, spec.dtype)
         step = max(1, -(-values.numel() // SAMPLE))
-        sample = values[::step].to("cpu", torch.float64)
+        try:
+            sample = values[::step].to("cpu", torch.float64)
+        except NotImplementedError:  # packed and quantized types are drawn byte by byte
+            return describe(replace(spec, dtype="uint8"), window)
         finite = sample[torch.isfinite(sample)]
     seed = (spec.nbytes * 2_654_435_761 + spec.length) % (1 << 31)
     return replace(spec, entry=None, seed=seed, statistics=_statistics(sample, finite))
@@ -49,7 +52,7 @@ def fill(window: Any, spec: StorageSpec) -> None:
     with torch.no_grad():
         count = min(BLOCK, -(-window.numel() // kind.itemsize))
         block = _draw(torch, count, spec).to(kind).view(torch.uint8)
-        for at in range(0, window.numel(), block.numel()):
+        for at in range(0, window.numel(), max(1, block.numel())):
             part = window[at : at + block.numel()]
             part.copy_(block[: part.numel()])
 
@@ -75,8 +78,8 @@ def _statistics(sample: Any, finite: Any) -> dict[str, float]:
     found = {
         "min": float(finite.min()),
         "max": float(finite.max()),
-        "mean": float(finite.mean()),
-        "std": float(finite.std()) if finite.numel() > 1 else 0.0,
+        "mean": float(finite.mean().nan_to_num()),
+        "std": float(finite.std().nan_to_num()) if finite.numel() > 1 else 0.0,
     }
     if finite.numel() < sample.numel():
         found["not_finite"] = 1 - finite.numel() / sample.numel()
@@ -88,6 +91,7 @@ def _draw(torch: Any, count: int, spec: StorageSpec) -> Any:
     low, high = spec.statistics.get("min", 0.0), spec.statistics.get("max", 0.0)
     if is_floating(spec.dtype):
         mean, std = spec.statistics.get("mean", 0.0), spec.statistics.get("std", 0.0)
-        values = torch.randn(count, generator=generator, dtype=torch.float32, device="cpu")
+        values = torch.randn(count, generator=generator, dtype=torch.float64, device="cpu")
         return values.mul_(std).add_(mean).clamp_(low, high)
-    return torch.randint(int(low), int(high) + 1, (count,), generator=generator, device="cpu")
+    low, high = max(int(low), -(1 << 63)), min(int(high), (1 << 63) - 2)
+    return torch.randint(min(low, high), high + 1, (count,), generator=generator, device="cpu")

@@ -240,11 +240,11 @@ class TensorBuilder:
         torch = self._torch
         with torch.inference_mode(spec.inference), torch.no_grad():
             tensor = self._dense(spec)
-        if spec.kind == "parameter":
-            return torch.nn.Parameter(tensor, requires_grad=spec.requires_grad)
-        if not spec.requires_grad:
-            return tensor
-        leaf = tensor.requires_grad_()
+            if spec.kind == "parameter":
+                return torch.nn.Parameter(tensor, requires_grad=spec.requires_grad)
+            if not spec.requires_grad:
+                return tensor
+            leaf = tensor.requires_grad_()
         return leaf if spec.is_leaf else _nonleaf(torch, leaf)
 
     def _dense(self, spec: TensorSpec) -> Any:
@@ -255,9 +255,7 @@ class TensorBuilder:
         storage = self._storage(spec.storage)
         bare = torch.empty(0, dtype=dtype, device=storage.device)
         tensor = bare.set_(storage, spec.offset, spec.shape, spec.stride)
-        if spec.conj:
-            tensor = torch.conj(tensor)
-        return features.require(torch, "_neg_view")(tensor) if spec.neg else tensor
+        return _with_bits(torch, tensor, conj=spec.conj, neg=spec.neg)
 
     def _storage(self, key: str) -> Any:
         if key not in self._storages:
@@ -294,7 +292,8 @@ def _nonleaf(torch: Any, leaf: Any) -> Any:
         @staticmethod
         def forward(ctx: Any, source: Any) -> Any:
             bare = torch.empty(0, dtype=source.dtype, device=source.device)
-            return bare.set_(source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+            made = bare.set_(source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+            return _with_bits(torch, made, conj=source.is_conj(), neg=source.is_neg())
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:
@@ -302,6 +301,13 @@ def _nonleaf(torch: Any, leaf: Any) -> Any:
 
     with torch.enable_grad():
         return Recorded.apply(leaf)
+
+
+def _with_bits(torch: Any, tensor: Any, *, conj: bool, neg: bool) -> Any:
+    """The same memory, read as conjugated or negated."""
+    if conj:
+        tensor = torch.conj(tensor)
+    return features.require(torch, "_neg_view")(tensor) if neg else tensor
 
 
 def _kind(torch: Any, tensor: Any) -> Literal["tensor", "parameter", "buffer"]:

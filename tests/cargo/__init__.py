@@ -1,1 +1,1 @@
-"""A user's package, for the tests of shipping: it exists where things are dumped, and is absent where they are loaded."""
+"""A user's package for the tests of shipping: it exists where values are dumped, and not where they are loaded."""

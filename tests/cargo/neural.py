@@ -59,8 +59,8 @@ def nonlocal_function(value):
 
 
 def imports_in_frame(x):
-    from cargo.inner.deep import twice
     from cargo.inner import deep as module
+    from cargo.inner.deep import twice
 
     return twice(x) + module.plus_offset(x)
 
@@ -211,10 +211,16 @@ def custom_operator_reached_by_name(value):
     assert torch.equal(compiled(value, torch.zeros(2), backend="aot_eager"), torch.full((2,), 1.0))
 
 
-@case(lambda: (torch.ops.aten.add.Tensor, torch.ops.aten.relu, torch.ops.aten, torch.ops, torch.ops.cargo.shift.default))
+def operators_of_all_sorts():
+    aten = torch.ops.aten
+    return aten.add.Tensor, aten.relu, aten, torch.ops, torch.ops.cargo.shift.default
+
+
+@case(operators_of_all_sorts)
 def operators(value):
     add, relu, aten, ops, own = value
-    assert add is torch.ops.aten.add.Tensor and relu is torch.ops.aten.relu and aten is torch.ops.aten and ops is torch.ops
+    assert add is torch.ops.aten.add.Tensor and relu is torch.ops.aten.relu
+    assert aten is torch.ops.aten and ops is torch.ops
     assert own(torch.zeros(1), 2.0).item() == 1.0
 
 
@@ -250,7 +256,9 @@ def calls_both(x):
     return already_compiled(x) + 1
 
 
-@case(lambda: (already_compiled, disabled, calls_both, torch.compile(Block(), backend="eager"), torch.ones(1)))
+@case(
+    lambda: (already_compiled, disabled, calls_both, torch.compile(Block(), backend="eager"), torch.ones(1))
+)
 def compiled_and_disabled_functions(value):
     function, off, both, module, x = value
     assert function(x).item() == 1.5 and off(x).item() == 1.5 and both(x).item() == 2.5
@@ -317,12 +325,21 @@ def tensor_identity_and_attributes(value):
     }
 )
 def values_of_torch_and_numpy(value):
-    assert value["dtype"] is torch.bfloat16 and value["device"] == torch.device("cpu") and value["size"] == (1, 2)
+    assert (
+        value["dtype"] is torch.bfloat16
+        and value["device"] == torch.device("cpu")
+        and value["size"] == (1, 2)
+    )
     assert value["format"] is torch.channels_last and value["layout"] is torch.sparse_coo
     assert value["finfo"].bits == 32 and value["scheme"] is torch.per_tensor_affine
-    assert torch.equal(torch.rand(2, generator=value["generator"]), torch.rand(2, generator=torch.Generator().manual_seed(3)))
-    assert torch.equal(value["sparse"].to_dense(), torch.eye(2)) and torch.equal(value["csr"].to_dense(), torch.eye(2))
-    assert value["numpy"].tolist() == [0, 1, 2] and value["scalar"] == 1.5 and value["ndtype"] == numpy.float32
+    same = torch.Generator().manual_seed(3)
+    assert torch.equal(torch.rand(2, generator=value["generator"]), torch.rand(2, generator=same))
+    assert torch.equal(value["sparse"].to_dense(), torch.eye(2)) and torch.equal(
+        value["csr"].to_dense(), torch.eye(2)
+    )
+    assert (
+        value["numpy"].tolist() == [0, 1, 2] and value["scalar"] == 1.5 and value["ndtype"] == numpy.float32
+    )
     assert value["storage"].nbytes() == 8 and value["optimizer"].defaults["lr"] == 0.1
 
 

@@ -3,6 +3,7 @@
 import abc
 import collections
 import contextlib
+import contextvars
 import dataclasses
 import decimal
 import enum
@@ -11,6 +12,7 @@ import io
 import itertools
 import linecache
 import logging
+import operator
 import re
 import socket
 import threading
@@ -25,6 +27,9 @@ from cargo.inner.deep import Base, twice
 
 FACTOR = 3
 LOG = open(__file__)  # noqa: SIM115
+VARIABLE = contextvars.ContextVar("v", default=5)
+VARIABLE.set(6)
+ARGUMENTS = [(1, 2), ("ab",), ("x", "ab"), (2,)]
 T = typing.TypeVar("T", bound="Shape")
 
 
@@ -230,7 +235,11 @@ def dataclasses_and_inheritance(value):
     options, more = value
     assert options == Options("a") and options.sizes == [2] and Options("z", [1], 4).sizes == [1, 4]
     assert repr(options) == "Options(name='a', sizes=[2])" and repr(more) == "mine"
-    assert more < MoreOptions("c") and Options.count == 3 and dataclasses.replace(more, depth=2, scale=1).depth == 2
+    assert (
+        more < MoreOptions("c")
+        and Options.count == 3
+        and dataclasses.replace(more, depth=2, scale=1).depth == 2
+    )
     assert [field.name for field in dataclasses.fields(MoreOptions)] == ["name", "sizes", "tag", "depth"]
     assert dataclasses.fields(Options)[2].metadata["m"] == 1
     raises("TypeError", Options)
@@ -254,7 +263,7 @@ def frozen_slotted_dataclass_as_key(value):
 
 class Color(enum.Enum):
     RED = 1
-    CRIMSON = 1
+    CRIMSON = 1  # noqa: PIE796 - an alias
     GREEN = "g"
 
     def lower(self):
@@ -301,7 +310,17 @@ class Bits(enum.IntFlag):
     B = 4
 
 
-@case(lambda: [Color.GREEN, Planet.MARS, Level.HIGH, Mode.TRAIN, Access.R | Access.W, Bits.A | Bits.B, Access(0)])
+@case(
+    lambda: [
+        Color.GREEN,
+        Planet.MARS,
+        Level.HIGH,
+        Mode.TRAIN,
+        Access.R | Access.W,
+        Bits.A | Bits.B,
+        Access(0),
+    ]
+)
 def enums_of_all_sorts(value):
     color, planet, level, mode, access, bits, none = value
     assert color is Color.GREEN and color.lower() == "green" and Color.CRIMSON is Color.RED is Color.first()
@@ -446,7 +465,7 @@ class Described:
 
 @case(lambda: (First, Second, MyPlugin(), Described()))
 def metaclass_subclass_hook_and_descriptor_do_not_run_again(value):
-    first, second, plugin, described = value
+    first, second, _, described = value
     assert first.order == 0 and second.order == 1 and Registry.made == ["First", "Second"]
     assert second["x"] == ("Second", "x") and type(second) is Registry
     assert Plugin.plugins == ["MyPlugin"] and described.count == 5 and Described.count.name == "count"
@@ -504,7 +523,9 @@ def locks_and_weak_references(value):
         pass
     assert not value.event.is_set() and value.local.x == 1
     assert value.reference() is value.target and value.dead() is None
-    assert value.by_key[value.target] == 1 and value.by_value["a"] is value.target and value.target in value.set
+    assert (
+        value.by_key[value.target] == 1 and value.by_value["a"] is value.target and value.target in value.set
+    )
 
 
 class ListLike(list):
@@ -545,8 +566,12 @@ class Ordered(collections.OrderedDict):
         "slice": [slice(1, None)],
         "iterator": iter([1, 2]),
         "function type": types.FunctionType,
+        "view type": type({}.keys()),
+        "variable": VARIABLE,
+        "wrapper": [int.__add__, "x".join, str.join, (1).__add__],
+        "getter": operator.itemgetter(1),
         "logger": logging.getLogger("cargo.log"),
-        "union": typing.Optional[int],
+        "union": typing.Optional[int],  # noqa: UP045
         "alias": list[int],
     }
 )
@@ -554,11 +579,27 @@ def values_of_the_standard_library(value):
     assert value["deque"].maxlen == 5 and value["default"]["new"] == [] and value["counter"]["a"] == 2
     assert value["chain"]["b"] == 2 and value["ordered"].first() == "b" and value["list"] == [1, 2]
     assert value["list"].extra == 1 and value["dict"].note == "n" and value["dict"]["k"] == 1
-    assert value["proxy"]["a"] == 1 and type(value["proxy"]) is types.MappingProxyType and value["simple"].a == 1
-    assert list(value["keys"]) == ["a"] and list(value["values"]) == [1] and list(value["items"]) == [("a", 1)]
+    assert (
+        value["proxy"]["a"] == 1 and type(value["proxy"]) is types.MappingProxyType and value["simple"].a == 1
+    )
+    assert (
+        list(value["keys"]) == ["a"] and list(value["values"]) == [1] and list(value["items"]) == [("a", 1)]
+    )
     assert type(value["keys"]) is type({}.keys()) and value["decimal"] == decimal.Decimal("1.5")
     assert value["pattern"].match("aa") and value["ellipsis"][0] is ... and value["ellipsis"][3] is type(None)
-    assert next(value["count"]) == 3 and value["text"].read() == "text" and value["function type"] is types.FunctionType
+    assert (
+        next(value["count"]) == 3
+        and value["text"].read() == "text"
+        and value["function type"] is types.FunctionType
+    )
+    assert value["view type"] is type({}.keys())
+    assert value["variable"].get() == 6 and value["variable"].name == "v" and value["getter"]("ab") == "b"
+    assert [wrapper(*args) for wrapper, args in zip(value["wrapper"], ARGUMENTS, strict=True)] == [
+        3,
+        "axb",
+        "axb",
+        3,
+    ]
     assert next(value["iterator"]) == 1 and value["logger"] is logging.getLogger("cargo.log")
 
 
@@ -628,7 +669,16 @@ def what_cannot_travel_is_a_placeholder(value):
     assert value.fine() == "ok" and "missing" in repr(value.file) and "file" in repr(value.file)
     error = raises("MissingError", value.touches)
     assert "file" in str(error)
-    for used in (len, iter, bool, int, lambda it: it + 1, lambda it: 1 - it, lambda it: it(), lambda it: it[0]):
+    for used in (
+        len,
+        iter,
+        bool,
+        int,
+        lambda it: it + 1,
+        lambda it: 1 - it,
+        lambda it: it(),
+        lambda it: it[0],
+    ):
         raises("MissingError", used, value.generator)
     raises("MissingError", lambda: value.refuses.anything)
     raises("MissingError", setattr, value.refuses, "x", 1)

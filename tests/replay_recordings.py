@@ -1,0 +1,28 @@
+"""Replay every bundle of recordings/ under several backends in one process, and print the outcomes as JSON.
+
+Run as a program, from a directory that holds nothing: `python replay_recordings.py RECORDINGS BACKEND ...`, where
+the backend `recorded` is the recorded one. Importing torch costs seconds, so that the replays share it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import replay
+
+
+def main() -> None:
+    folder, backends = Path(sys.argv[1]), sys.argv[2:]
+    outcomes = {}
+    for path in sorted(folder.glob("*.rec")):
+        for backend in backends:
+            outcome = replay.run(path, backend=None if backend == "recorded" else backend, isolate=False)
+            outcomes[f"{path.stem} {backend}"] = asdict(outcome)
+    json.dump(outcomes, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
