@@ -163,13 +163,16 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             warn=_warn,
         )
         self._seen[_identity(attempt, info)] = path
-        self.bundles.append(path)
+        if path not in self.bundles:
+            self.bundles.append(path)
         return path
 
 
 def _identity(attempt: hooks.Attempt, info: ErrorInfo) -> str:
-    """What one block counts as one failure: the fingerprint and, where the error names no line of the program (a
-    backend's error, a recompile limit), the function."""
+    """What one block counts as one failure.
+
+    The fingerprint and, where the error names no line of the program (a backend's error, a limit), the function.
+    """
     if attempt.error is not None and failures.real_stack(attempt.error):
         return info.fingerprint
     return f"{info.fingerprint} {failures.qualified_name(attempt.code)}"
@@ -188,7 +191,7 @@ def _tell(attempt: hooks.Attempt, info: ErrorInfo, path: Path) -> None:
     """Say where the bundle is: on the exception, and in the log where that does not reach the caller."""
     command = f"python -m replay {_quoted(path)}"
     note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
-    noted = note in _notes(attempt.error) or _add_note(attempt.error, note)
+    noted = any(f" in {path}\n" in one for one in _notes(attempt.error)) or _add_note(attempt.error, note)
     if attempt.fate != "raised" or not noted:
         log.warning(
             "recorded %s of %s (%s); replay it with: %s", info.stage, attempt.code.co_name, path, command
@@ -203,8 +206,9 @@ def _notes(error: BaseException | None) -> list[str]:
 def _add_note(error: BaseException | None, note: str) -> bool:
     """Whether the exception took the note and Python will print it."""
     try:
-        if hasattr(error, "add_note"):
-            error.add_note(note)
+        add = getattr(error, "add_note", None)
+        if add is not None:
+            add(note)
             return True
         error.__notes__ = [*_notes(error), note]  # type: ignore[union-attr]
     except Exception:  # noqa: BLE001 - a frozen exception, or one with odd notes of its own

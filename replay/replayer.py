@@ -88,6 +88,7 @@ def run(
 def _isolated(request: dict[str, Any], bundle: Bundle, timeout: float | None, verbose: int) -> Outcome:
     if timeout is not None and timeout < 0:
         raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
+    _check_plain(request["config"])
     result = isolation.call(
         "replay.replaying:answer",
         {**request, "function": [_plain_pattern(one) for one in request["function"]]},
@@ -135,6 +136,16 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         recorded_error=recorded,
         seconds={"load": 0.0, "compile": 0.0, "run": 0.0, "total": result.seconds},
     )
+
+
+def _check_plain(config: Mapping[str, Any]) -> None:
+    for key, value in config.items():
+        try:
+            msgspec.msgpack.encode(value)
+        except (TypeError, ValueError, OverflowError):
+            raise UsageError(
+                f"--config {key}: a {type(value).__qualname__} cannot be sent to a child process; use isolate=False"
+            ) from None
 
 
 def _patterns(function: Pattern | Sequence[Pattern]) -> tuple[Pattern, ...]:

@@ -103,6 +103,7 @@ class _Replay:
             mode=self.request["mode"],
         )
         running = time.perf_counter()
+        self.seen.breaks = hooks.graph_breaks()
         with hooks.observing(self.seen.observe, gate):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
@@ -315,7 +316,7 @@ class _Seen:
     traces: dict[int, Any] = field(default_factory=dict)
     names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
     _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
-    _breaks: int = 0
+    breaks: int = 0  # graph breaks that torch had counted at the last look
     _exceptions: list[BaseException] = field(default_factory=list)
 
     def observe(self, attempt: hooks.Attempt) -> None:
@@ -323,9 +324,9 @@ class _Seen:
         breaks = hooks.graph_breaks()
         tally = self._frames[attempt.code]
         tally[0] += attempt.fate == "compiled"
-        tally[1] += max(0, breaks - self._breaks)
+        tally[1] += max(0, breaks - self.breaks)
         tally[2] += attempt.seconds
-        self._breaks = breaks
+        self.breaks = breaks
         error = attempt.error
         if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
             soft = attempt.fate == "graph_break"

@@ -45,7 +45,12 @@ def test_inductor_has_its_mode_expanded_and_its_options():
 
 def test_a_function_of_the_users_is_shipped():
     found = backend_of(backend=no_relu, dynamic=True)
-    assert (found.name, found.shipped, found.registered, found.dynamic) == ("programs:no_relu", no_relu, None, True)
+    assert (found.name, found.shipped, found.registered, found.dynamic) == (
+        "programs:no_relu",
+        no_relu,
+        None,
+        True,
+    )
 
 
 def test_a_callable_object_a_method_and_a_partial_are_shipped():
@@ -118,7 +123,10 @@ def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch):
         compiling.resolve("fails_to_import_x:f")
 
 
-@pytest.mark.parametrize(("mode", "backend", "words"), [("reduce-overhead", "eager", "only the inductor"), ("fast", "inductor", "knows default")])
+@pytest.mark.parametrize(
+    ("mode", "backend", "words"),
+    [("reduce-overhead", "eager", "only the inductor"), ("fast", "inductor", "knows default")],
+)
 def test_a_mode_needs_inductor_and_a_name_that_it_knows(mode, backend, words):
     with pytest.raises(UsageError, match=words):
         compiling.check_mode(mode, backend)
@@ -156,7 +164,10 @@ def test_a_cache_of_inductors_does_not_hide_a_failure(tmp_path):
 
     torch._dynamo.reset()
     assert torch.compile(activate)(torch.ones(4)).tolist() == [3] * 4
-    with inductor_config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"), compiling.fresh_caches(isolated=False):
+    with (
+        inductor_config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"),
+        compiling.fresh_caches(isolated=False),
+    ):
         error = bare(lambda: torch.compile(activate)(torch.ones(4)))
     assert error is not None
     assert "CppCompileError" in str(error)
@@ -170,6 +181,8 @@ def test_a_log_spec_that_torch_does_not_take_is_a_usage_error():
 def test_importing_the_adapter_imports_no_torch():
     import subprocess
 
-    code = "import sys, replay.torch_adapter, replay.torch_adapter.compiling; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, replay.torch_adapter, replay.torch_adapter.compiling; sys.exit('torch' in sys.modules)"
+    )
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

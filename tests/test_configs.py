@@ -71,7 +71,9 @@ def test_a_key_or_a_value_that_does_not_fit_is_a_usage_error(key, value, words):
 
 
 def test_values_are_set_for_a_while_the_chosen_over_the_recorded():
-    with configs.applied({"dynamo.recompile_limit": 3, "dynamo.verbose": True}, {"dynamo.recompile_limit": 5}) as drift:
+    with configs.applied(
+        {"dynamo.recompile_limit": 3, "dynamo.verbose": True}, {"dynamo.recompile_limit": 5}
+    ) as drift:
         assert (torch._dynamo.config.recompile_limit, torch._dynamo.config.verbose) == (5, True)
         assert configs.current("dynamo.recompile_limit") == 5
     assert (torch._dynamo.config.recompile_limit, torch._dynamo.config.verbose) == (8, False)
@@ -89,7 +91,11 @@ def test_keys_that_torch_lacks_or_that_start_other_tools_are_drift():
     wanted = {"dynamo.gone_since": 1, "dynamo.repro_after": "dynamo", "unknown.key": 2}
     with configs.applied(wanted, {}) as drift:
         assert torch._dynamo.config.repro_after != "dynamo"
-    assert [one.name for one in drift] == ["config.dynamo.gone_since", "config.dynamo.repro_after", "config.unknown.key"]
+    assert [one.name for one in drift] == [
+        "config.dynamo.gone_since",
+        "config.dynamo.repro_after",
+        "config.unknown.key",
+    ]
 
 
 def test_values_are_put_back_after_an_exception():

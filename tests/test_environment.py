@@ -23,7 +23,13 @@ PRIVATE = [
     "XTORCHDYNAMO_VERBOSE",
     "TORCHDYNAMO",
 ]
-TOLD = ["TORCHDYNAMO_VERBOSE", "TORCHINDUCTOR_MAX_AUTOTUNE", "OMP_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED"]
+TOLD = [
+    "TORCHDYNAMO_VERBOSE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "OMP_NUM_THREADS",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "PYTHONHASHSEED",
+]
 
 
 def test_only_variables_of_the_allow_list_are_taken(monkeypatch):
@@ -33,7 +39,12 @@ def test_only_variables_of_the_allow_list_are_taken(monkeypatch):
 
 
 def test_no_recorded_variable_can_set_another(monkeypatch):
-    recorded_variables = {"LD_PRELOAD": "/evil.so", "PATH": "/x", "TORCHDYNAMO_VERBOSE": "1", "TORCHDYNAMO_REPRO_AFTER": "aot"}
+    recorded_variables = {
+        "LD_PRELOAD": "/evil.so",
+        "PATH": "/x",
+        "TORCHDYNAMO_VERBOSE": "1",
+        "TORCHDYNAMO_REPRO_AFTER": "aot",
+    }
     assert environment.variables_to_set(recorded_variables) == {"TORCHDYNAMO_VERBOSE": "1"}
 
 
@@ -47,7 +58,9 @@ def test_this_machine_is_named():
 
 def test_every_difference_that_may_matter_is_drift():
     now = environment.capture({"numpy": "2.0"})
-    other = replace(now, torch="3.0", python="3.13.1", gpus=("NVIDIA H200",), packages={"numpy": "2.1", "einops": "0.8"})
+    other = replace(
+        now, torch="3.0", python="3.13.1", gpus=("NVIDIA H200",), packages={"numpy": "2.1", "einops": "0.8"}
+    )
     names = {one.name: (one.recorded, one.here) for one in environment.drift(other, now)}
     assert names == {
         "torch": ("3.0", now.torch),
@@ -60,7 +73,8 @@ def test_every_difference_that_may_matter_is_drift():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 @pytest.mark.parametrize(
-    ("name", "nearest"), [("cpu", "cpu"), ("meta", "meta"), ("cuda:1", "cpu"), ("cuda", "cpu"), ("mps", "cpu")]
+    ("name", "nearest"),
+    [("cpu", "cpu"), ("meta", "meta"), ("cuda:1", "cpu"), ("cuda", "cpu"), ("mps", "cpu")],
 )
 def test_a_device_that_is_not_here_becomes_the_cpu(name, nearest):
     assert environment.nearest_device(name) == nearest
@@ -74,7 +88,9 @@ def test_recorded_variables_hold_for_the_replay_and_are_put_back(tmp_path, monke
     def backend(gm, example_inputs):
         import os
 
-        raise ValueError(os.environ.get("TORCHINDUCTOR_TEST_FLAG", "unset") + os.environ.get("TORCHINDUCTOR_OTHER", ""))
+        raise ValueError(
+            os.environ.get("TORCHINDUCTOR_TEST_FLAG", "unset") + os.environ.get("TORCHINDUCTOR_OTHER", "")
+        )
 
     def program():
         torch.compile(lambda x: x.relu(), backend=backend)(torch.ones(2))

@@ -69,7 +69,9 @@ def test_stage_types_kind_function_and_line_are_the_core(changes):
     assert not fingerprint.same(of(), of(**changes), same_torch=False)
 
 
-@pytest.mark.parametrize("changes", [{"title": "Another title"}, {"raised_in": "torch/_dynamo/x.py:f"}, {"raised_in": None}])
+@pytest.mark.parametrize(
+    "changes", [{"title": "Another title"}, {"raised_in": "torch/_dynamo/x.py:f"}, {"raised_in": None}]
+)
 def test_title_and_place_in_torch_count_within_one_torch_only(changes):
     assert of(**changes) != of()
     assert not fingerprint.same(of(), of(**changes), same_torch=True)
@@ -87,7 +89,7 @@ def test_normalising_twice_changes_nothing_and_never_fails(text):
 
 
 def test_texts_are_the_same_to_a_person_without_addresses_directories_and_carets():
-    one = "Error at 0x7f00aa\n  File \"/a/b/net.py\", line 3\n    f(x)\n    ~^^^\n\n"
-    other = "Error at 0x7f11bb\n  File \"/c/net.py\", line 3\n    f(x)\n"
+    one = 'Error at 0x7f00aa\n  File "/a/b/net.py", line 3\n    f(x)\n    ~^^^\n\n'
+    other = 'Error at 0x7f11bb\n  File "/c/net.py", line 3\n    f(x)\n'
     assert fingerprint.same_text(one, other)
     assert not fingerprint.same_text(one, other.replace("line 3", "line 4"))

@@ -23,7 +23,7 @@ def attempt_of(function, *args, **kwargs):
     def trace(frame, event, arg):
         if frame.f_code is function.__code__ and not seen:
             seen.update(frame.f_locals)
-        return None
+        return
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -52,7 +52,9 @@ def all_kinds(a, /, b, c=3, *rest, key, other=5, **more):
     ],
 )
 def test_calling_again_with_the_arguments_of_a_frame_is_the_same_call(args, kwargs):
-    positional, keywords = frames.arguments(all_kinds.__code__, attempt_of(all_kinds, *args, **kwargs).f_locals)
+    positional, keywords = frames.arguments(
+        all_kinds.__code__, attempt_of(all_kinds, *args, **kwargs).f_locals
+    )
     assert all_kinds(*positional, **keywords) == all_kinds(*args, **kwargs)
 
 
@@ -86,7 +88,16 @@ def test_closure_variables_are_named_and_empty_cells_are_left_out():
 
 def test_globals_are_those_that_are_used_and_are_data():
     def uses(x):
-        return [FACTOR for _ in range(x)], LIMIT, other, frames, pytest.raises, len, attempt_of, SimpleNamespace
+        return (
+            [FACTOR for _ in range(x)],
+            LIMIT,
+            other,
+            frames,
+            pytest.raises,
+            len,
+            attempt_of,
+            SimpleNamespace,
+        )
 
     assert frames.inputs_of(attempt_of(uses, 1)).globals == {"FACTOR": 3, "LIMIT": None}
 

@@ -57,7 +57,20 @@ def test_equal_code_of_two_functions_is_kept_apart():
     assert (calls_of(kept, one), calls_of(kept, other)) == ([1], [2])
 
 
-PLAIN = [1, 2.5, 1j, True, "text", b"bytes", None, ..., [1, (2, [3])], {"a": [1], 2: "b"}, {1, 2}, frozenset("ab")]
+PLAIN = [
+    1,
+    2.5,
+    1j,
+    True,
+    "text",
+    b"bytes",
+    None,
+    ...,
+    [1, (2, [3])],
+    {"a": [1], 2: "b"},
+    {1, 2},
+    frozenset("ab"),
+]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
@@ -119,7 +132,11 @@ def test_a_tensor_is_kept_as_metadata():
     tensor = torch.zeros(4, 6, dtype=torch.float16, requires_grad=True).t()
     kept = sketch(tensor)
     assert kept.meta.device.type == "meta"
-    assert (kept.meta.shape, kept.meta.stride(), kept.meta.dtype) == (tensor.shape, tensor.stride(), tensor.dtype)
+    assert (kept.meta.shape, kept.meta.stride(), kept.meta.dtype) == (
+        tensor.shape,
+        tensor.stride(),
+        tensor.dtype,
+    )
     assert (kept.device, kept.parameter, kept.class_name) == ("cpu", False, "torch.Tensor")
     assert kept.meta.requires_grad
     assert kept.alive() is tensor

@@ -101,7 +101,9 @@ def test_compile_ids_count_as_torchs_do():
 def test_a_limit_of_this_one_compile_is_told():
     if "recompile_limit" not in torch.compile.__annotations__:
         pytest.skip("this torch.compile takes no recompile_limit")
-    _, (attempt,) = watched(lambda: torch.compile(lambda x: x + 1, backend="eager", recompile_limit=3)(torch.ones(2)))
+    _, (attempt,) = watched(
+        lambda: torch.compile(lambda x: x + 1, backend="eager", recompile_limit=3)(torch.ones(2))
+    )
     assert hooks.own_limit(attempt) == 3
 
 
@@ -136,7 +138,9 @@ def test_a_gate_leaves_frames_uncompiled_and_the_functions_they_call_compiled():
     def outer(x):
         return plain(inner, x) + inner(x) * 2
 
-    fates, _ = watched(lambda: torch.compile(outer, backend="eager")(torch.ones(2)), lambda code: code.co_name == "inner")
+    fates, _ = watched(
+        lambda: torch.compile(outer, backend="eager")(torch.ones(2)), lambda code: code.co_name == "inner"
+    )
     assert fates == [("inner", "compiled")]
 
 
@@ -224,7 +228,9 @@ def test_what_torch_no_longer_has_is_refused_by_name(monkeypatch):
         features.module("torch.no_such_module")
 
 
-@pytest.mark.parametrize(("text", "outcome"), [("2.8.1", "2.9 or later"), ("2.10.0a0+git1", None), ("nightly", "nightly")])
+@pytest.mark.parametrize(
+    ("text", "outcome"), [("2.8.1", "2.9 or later"), ("2.10.0a0+git1", None), ("nightly", "nightly")]
+)
 def test_versions_are_compared_as_numbers(text, outcome, monkeypatch):
     monkeypatch.setattr(torch, "__version__", text)
     if outcome is None:

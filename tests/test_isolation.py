@@ -16,7 +16,11 @@ from replay import isolation
 
 
 def echo(request):
-    return {"got": request, "private": str(isolation.private_directory()), "var": os.environ.get("REPLAY_TEST")}
+    return {
+        "got": request,
+        "private": str(isolation.private_directory()),
+        "var": os.environ.get("REPLAY_TEST"),
+    }
 
 
 def act(request):
@@ -35,7 +39,10 @@ def child(monkeypatch, tmp_path):
     def start(target, request, **options):
         options.setdefault("timeout", 60)
         return isolation.call(
-            f"test_isolation:{target}", request, environment={"PYTHONPATH": path, "REPLAY_TEST": "yes"}, **options
+            f"test_isolation:{target}",
+            request,
+            environment={"PYTHONPATH": path, "REPLAY_TEST": "yes"},
+            **options,
         )
 
     # a child of the checkout finds `replay` through PYTHONPATH, which `environment` may override
@@ -173,7 +180,11 @@ def test_an_interrupt_of_the_parent_ends_the_child(child, tmp_path):
     tests = str(Path(__file__).parent)
     path = os.pathsep.join([tests, str(Path(__file__).parent.parent)])
     done = subprocess.run(
-        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=60, check=False
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
     assert b"KeyboardInterrupt" in done.stderr
     assert _gone(int((tmp_path / "pid").read_text()))

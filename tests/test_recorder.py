@@ -186,7 +186,9 @@ HIDDEN = {suppressed, recompile_limit}
 
 
 @pytest.mark.parametrize("program", KINDS, ids=lambda program: program.__name__)
-def test_every_kind_of_failure_makes_one_bundle_and_reaches_the_caller_as_it_would_without_us(program, tmp_path):
+def test_every_kind_of_failure_makes_one_bundle_and_reaches_the_caller_as_it_would_without_us(
+    program, tmp_path
+):
     assert_recorded(program, tmp_path, *KINDS[program])
 
 
@@ -244,7 +246,10 @@ def test_the_exception_is_the_very_object_that_the_compiler_raised(tmp_path, mon
 def test_the_traceback_that_python_prints_has_no_line_of_ours(tmp_path):
     plain = bare(plain_function)
     run = recorded(tmp_path, plain_function)
-    files = [[frame.filename for frame in traceback.extract_tb(one.__traceback__)][1:] for one in (plain, run.error)]
+    files = [
+        [frame.filename for frame in traceback.extract_tb(one.__traceback__)][1:]
+        for one in (plain, run.error)
+    ]
     assert files[0] == files[1]
 
 
@@ -257,6 +262,30 @@ def test_a_failure_in_a_loop_makes_one_bundle(tmp_path):
     assert len(recorded(tmp_path, program).bundles) == 1
 
 
+def test_one_exception_that_fails_two_frames_makes_one_bundle(tmp_path):
+    def inner(x):
+        return x.relu()
+
+    def outer(x):
+        return x + 1
+
+    def nested(gm, example_inputs):
+        return torch.compile(inner, backend=no_relu, fullgraph=True)(torch.ones(2))
+
+    run = recorded(tmp_path, lambda: torch.compile(outer, backend=nested)(torch.ones(2)))
+    assert (len(run.bundles), len(run.error.__notes__)) == (1, 1)
+    assert run.manifest.frame.name == "inner"
+
+
+def test_one_error_in_two_functions_makes_two_bundles(tmp_path):
+    def program():
+        for one in (lambda x: x.relu(), Layer().forward):
+            with pytest.raises(Exception, match="no relu"):
+                torch.compile(one, backend=no_relu)(torch.ones(3))
+
+    assert len(recorded(tmp_path, program).bundles) == 2
+
+
 def test_two_failures_of_one_function_make_two_bundles(tmp_path):
     def program():
         def both(x, first):
@@ -265,7 +294,7 @@ def test_two_failures_of_one_function_make_two_bundles(tmp_path):
             return x @ torch.ones(5, 5)
 
         for first in (True, False):
-            with pytest.raises(Exception, match="relu|shape"):
+            with pytest.raises(Exception, match=r"relu|shape"):
                 torch.compile(both, backend=no_relu)(torch.ones(3), first)
 
     assert len(recorded(tmp_path, program).bundles) == 2
@@ -302,10 +331,14 @@ def test_nested_blocks_each_have_their_bundle(tmp_path):
     with replay.record(tmp_path / "outer") as outer, replay.record(tmp_path / "inner") as inner:
         error = bare(plain_function)
     assert [len(one.bundles) for one in (outer, inner)] == [1, 1]
-    assert [str(one.bundles[0]) in note for one, note in zip((inner, outer), error.__notes__, strict=True)] == [True] * 2
+    assert [
+        str(one.bundles[0]) in note for one, note in zip((inner, outer), error.__notes__, strict=True)
+    ] == [True] * 2
 
 
-@pytest.mark.parametrize("program", [plain_function, suppressed, recompile_limit], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "program", [plain_function, suppressed, recompile_limit], ids=lambda one: one.__name__
+)
 def test_nested_blocks_with_one_directory_share_the_bundle(program, tmp_path):
     with replay.record(tmp_path) as outer, replay.record(tmp_path) as inner:
         error = bare(program)
@@ -370,7 +403,11 @@ def test_a_decorated_function_method_and_coroutine_record_and_stay_themselves(tm
 
     for run in (lambda: Trainer().step(torch.ones(3)), lambda: countdown(3), lambda: asyncio.run(main())):
         assert "no relu" in str(bare(run))
-    assert sorted(path.parent.name for path in tmp_path.glob("*/*.rec")) == ["coroutine", "function", "method"]
+    assert sorted(path.parent.name for path in tmp_path.glob("*/*.rec")) == [
+        "coroutine",
+        "function",
+        "method",
+    ]
     assert (Trainer.step.__name__, Trainer.step.__doc__) == ("step", "Step.")
     assert len(block.bundles) == 1
     assert asyncio.iscoroutinefunction(main)
@@ -455,11 +492,14 @@ def test_tensors_says_which_values_travel(policy, tmp_path):
     by_dtype = {
         spec.dtype: manifest.storages[spec.storage].entry is not None for spec in manifest.tensors.values()
     }
-    assert by_dtype == {
-        "full": {"float32": True, "int64": True},
-        "metadata": {"float32": False, "int64": False},
-        "auto": {"float32": False, "int64": True},
-    }[policy]
+    assert (
+        by_dtype
+        == {
+            "full": {"float32": True, "int64": True},
+            "metadata": {"float32": False, "int64": False},
+            "auto": {"float32": False, "int64": True},
+        }[policy]
+    )
 
 
 @pytest.mark.parametrize(

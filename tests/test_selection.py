@@ -43,7 +43,9 @@ def test_a_string_matches_as_a_whole_and_an_expression_is_searched(pattern, mean
     assert Selection.of(pattern).matches("forward", "Block.forward") is meant
 
 
-@pytest.mark.parametrize("wrong", ["", [""], 5, [5], b"forward", [None], re.compile(b"x"), object(), {"f": ""}.values()])
+@pytest.mark.parametrize(
+    "wrong", ["", [""], 5, [5], b"forward", [None], re.compile(b"x"), object(), {"f": ""}.values()]
+)
 def test_what_is_no_pattern_is_a_usage_error(wrong):
     with pytest.raises(UsageError, match="function pattern"):
         Selection.of(wrong)
@@ -66,7 +68,9 @@ def test_the_name_of_a_resume_function_tells_what_it_resumes(name, resumed):
 
 
 @pytest.mark.skipif(not QUALIFIED, reason="code objects have no qualified name before Python 3.11")
-@pytest.mark.parametrize("pattern", ["forward", "Block.forward", "Block.*", re.compile("^Block"), "torch_dynamo_resume*"])
+@pytest.mark.parametrize(
+    "pattern", ["forward", "Block.forward", "Block.*", re.compile("^Block"), "torch_dynamo_resume*"]
+)
 def test_a_resume_function_counts_as_the_function_that_it_resumes(pattern):
     name = "torch_dynamo_resume_in_forward_at_12"
     code = code_named(name, f"Block.{name}")

@@ -25,7 +25,9 @@ def flip(name, value):
 SETTERS = {
     "grad_enabled": lambda stack, value: stack.enter_context(torch.set_grad_enabled(value)),
     "inference_mode": lambda stack, value: stack.enter_context(torch.inference_mode(value)),
-    "autocast": lambda stack, value: stack.enter_context(torch.autocast("cpu", getattr(torch, value["cpu"]["dtype"]))),
+    "autocast": lambda stack, value: stack.enter_context(
+        torch.autocast("cpu", getattr(torch, value["cpu"]["dtype"]))
+    ),
     "default_dtype": lambda stack, value: torch.set_default_dtype(getattr(torch, value)),
     "default_device": lambda stack, value: stack.enter_context(torch.device(value)),
     "deterministic": lambda stack, value: torch.use_deterministic_algorithms(value),
@@ -74,7 +76,10 @@ def test_what_is_set_here_and_was_not_in_the_recording_is_off_meanwhile(name):
 
 def test_state_is_put_back_after_an_exception():
     before = state.capture()
-    with pytest.raises(ValueError, match="x"), state.applied({**before, "default_dtype": "float64", "threads": 3}):
+    with (
+        pytest.raises(ValueError, match="x"),
+        state.applied({**before, "default_dtype": "float64", "threads": 3}),
+    ):
         raise ValueError("x")
     assert state.capture() == before
 
@@ -124,7 +129,9 @@ def test_what_cannot_be_set_is_drift():
     assert torch.cuda.is_available() or "default_device" in names
     (lost,) = state.seed({"generators": {"torch": b"\x00"}})
     assert (lost.name, "size" in lost.here) == ("generators.torch", True)
-    assert torch.cuda.is_available() or state.seed({"generators": {"cuda": [b"x"]}})[0].name == "generators.cuda"
+    assert (
+        torch.cuda.is_available() or state.seed({"generators": {"cuda": [b"x"]}})[0].name == "generators.cuda"
+    )
 
 
 def test_a_fresh_process_has_the_ordinary_state():
@@ -150,7 +157,11 @@ class Mode(torch.overrides.TorchFunctionMode):
 
 INFLUENCES = {
     "grad": (lambda: torch.no_grad(), torch.is_grad_enabled, False),
-    "autocast": (lambda: torch.autocast("cpu", torch.float16), lambda: torch.get_autocast_dtype("cpu"), torch.float16),
+    "autocast": (
+        lambda: torch.autocast("cpu", torch.float16),
+        lambda: torch.get_autocast_dtype("cpu"),
+        torch.float16,
+    ),
     "dtype": (lambda: flip("default_dtype", "float64"), torch.get_default_dtype, torch.float64),
     "precision": (lambda: flip("matmul_precision", "medium"), torch.get_float32_matmul_precision, "medium"),
     "threads": (lambda: flip("threads", 3), torch.get_num_threads, 3),

@@ -35,7 +35,9 @@ def test_floats_have_the_recorded_range_mean_and_spread(dtype):
     assert abs(back.double().std() - 3) < 0.2
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.uint16, torch.int32, torch.int64, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.int8, torch.uint8, torch.uint16, torch.int32, torch.int64, torch.bool]
+)
 def test_integers_stay_in_the_recorded_range(dtype):
     values = torch.randint(0, 2 if dtype == torch.bool else 100, (1000,)).to(dtype)
     _, back = drawn(values)
@@ -79,7 +81,11 @@ def test_the_same_storage_gets_the_same_values_and_no_other_generator_moves():
 
 
 @settings(max_examples=50, deadline=None)
-@given(size=st.integers(0, 67), start=st.integers(0, 9), dtype=st.sampled_from(["float32", "complex64", "int64", "bool"]))
+@given(
+    size=st.integers(0, 67),
+    start=st.integers(0, 9),
+    dtype=st.sampled_from(["float32", "complex64", "int64", "bool"]),
+)
 def test_any_window_is_filled_also_one_that_no_element_fits(size, start, dtype):
     whole = torch.zeros(80, dtype=torch.uint8)
     window = whole[start : start + size]

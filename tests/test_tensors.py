@@ -284,9 +284,13 @@ def test_what_is_no_ordinary_tensor_is_left_to_others():
         return x
 
     torch.vmap(look)(torch.ones(2, 3))
-    for tensor in (torch.eye(2).to_sparse(), torch.ones(2).as_subclass(Sub), torch.nested.nested_tensor([torch.ones(1)])):
-        found.append(TensorCollector().add(tensor))
-    found.append(TensorCollector().add(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)))
+    others = [
+        torch.eye(2).to_sparse(),
+        torch.ones(2).as_subclass(Sub),
+        torch.nested.nested_tensor([torch.ones(1)]),
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    ]
+    found += [TensorCollector().add(tensor) for tensor in others]
     assert found == [None] * 5
 
 
@@ -362,7 +366,12 @@ def test_a_stand_in_for_an_earlier_call_needs_no_bytes():
     plan = collector.plan("full")
     assert [spec.entry for spec in plan.values()] == [None]
     back = TensorBuilder(collector.specs, plan, memoryview).get(key)
-    assert (type(back), back.shape, back.stride(), back.device.type) == (torch.nn.Parameter, (6, 4), (1, 6), "cpu")
+    assert (type(back), back.shape, back.stride(), back.device.type) == (
+        torch.nn.Parameter,
+        (6, 4),
+        (1, 6),
+        "cpu",
+    )
 
 
 def test_what_the_manifest_lacks_or_torch_does_not_know_is_named():

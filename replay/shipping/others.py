@@ -5,6 +5,7 @@ What pickle can't take, or what raises when it is asked, is lost: a placeholder 
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import pickle
 import sys
@@ -178,12 +179,20 @@ def reduce_proxy(dumping: Dumping, proxy: Any) -> Reduced:
 
 def reduce_view(dumping: Dumping, view: Any) -> Reduced:
     """A dictionary's keys, values or items: those of a copy."""
-    name = type(view).__name__
-    if name == "dict_keys":
-        content = dict.fromkeys(view)
-    else:
-        content = dict(view) if name == "dict_items" else dict(enumerate(view))
-    return getattr(dict, name.removeprefix("dict_")), (content,)
+    owner = collections.OrderedDict if type(view).__name__.startswith("odict") else dict
+    name = type(view).__name__.rpartition("_")[2]
+    content = owner.fromkeys(view) if name == "keys" else owner(view if name == "items" else enumerate(view))
+    return getattr(owner, name), (content,)
+
+
+def reduce_super(dumping: Dumping, value: Any) -> Reduced:
+    """By its class and object."""
+    owner = super.__getattribute__  # a super object forwards all else to the class that comes next
+    bound = owner(value, "__self__")
+    return super, (owner(value, "__thisclass__"),) if bound is None else (
+        owner(value, "__thisclass__"),
+        bound,
+    )
 
 
 def reduce_property(dumping: Dumping, value: Any) -> Reduced:

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from replay.shipping import (
+    by_dill,
     classes,
     codes,
     functions,
@@ -83,10 +84,16 @@ KNOWN: dict[type, Reducer] = {
     threading.local: process_objects.reduce_local,
     ContextVar: process_objects.reduce_context_variable,
     **dict.fromkeys(LIVE, process_objects.reduce_live),
+    **dict.fromkeys(by_dill.KINDS, by_dill.reduce_by_dill),
+    **dict.fromkeys(weakref.ProxyTypes, process_objects.reduce_weak_proxy),
+    super: others.reduce_super,
     types.MappingProxyType: others.reduce_proxy,
     type({}.keys()): others.reduce_view,
     type({}.values()): others.reduce_view,
     type({}.items()): others.reduce_view,
+    type(collections.OrderedDict().keys()): others.reduce_view,
+    type(collections.OrderedDict().values()): others.reduce_view,
+    type(collections.OrderedDict().items()): others.reduce_view,
     property: others.reduce_property,
     staticmethod: others.reduce_wrapped,
     classmethod: others.reduce_wrapped,

@@ -6,6 +6,7 @@ do not come back: they are lost, and a placeholder says so.
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from contextvars import ContextVar
@@ -62,7 +63,10 @@ def make_context_variable(loading: Loading, name: str, *default: Any) -> Any:
 
 
 def reduce_live(dumping: Dumping, value: Any) -> Reduced:
-    """What lives in the recorded process only."""
+    """What lives in the recorded process only; the standard streams are those of the replaying one."""
+    for name in ("stdin", "stdout", "stderr"):
+        if value is getattr(sys, name) or value is getattr(sys, f"__{name}__"):
+            return getattr, (sys, name)
     return reduce_lost(dumping, value, f"a {type(value).__name__} belongs to the process that was recorded")
 
 
@@ -83,6 +87,27 @@ def make_reference(loading: Loading, value: Any) -> Any:
 def make_dead_reference(loading: Loading) -> Any:
     """A weak reference whose object is gone."""
     return weakref.ref(Dead())
+
+
+def reduce_weak_proxy(dumping: Dumping, proxy: Any) -> Reduced:
+    """With its object, which the load keeps alive; without its callback."""
+    try:
+        return make_proxy, (proxy.__repr__.__self__,)
+    except ReferenceError:
+        return make_dead_proxy, ()
+
+
+@builder
+def make_proxy(loading: Loading, value: Any) -> Any:
+    """A proxy of an object that the load keeps alive."""
+    loading.keep.append(value)
+    return weakref.proxy(value)
+
+
+@builder
+def make_dead_proxy(loading: Loading) -> Any:
+    """A proxy whose object is gone."""
+    return weakref.proxy(Dead())
 
 
 def reduce_weak_mapping(dumping: Dumping, mapping: Any) -> Reduced:

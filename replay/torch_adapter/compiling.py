@@ -183,6 +183,8 @@ def _qualified(function: Any) -> str:
 
 def _imported(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise UsageError(f"--backend {name!r}: must be a name that torch registers, or module:attribute")
     try:
         found: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
@@ -193,6 +195,10 @@ def _imported(name: str) -> Callable[..., Any]:
         raise UsageError(
             f"--backend {name!r}: module {module_name!r} has no attribute {attribute!r}"
         ) from None
+    except Exception as error:
+        raise UsageError(
+            f"--backend {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
+        ) from error
     if not callable(found):
         raise UsageError(f"--backend {name!r}: it is a {type(found).__name__}, not a function")
     result: Callable[..., Any] = found

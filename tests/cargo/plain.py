@@ -15,6 +15,7 @@ import logging
 import operator
 import re
 import socket
+import sys
 import threading
 import types
 import typing
@@ -766,3 +767,26 @@ def data_nested_deeper_than_the_stack(value):
     while value is not None:
         value, count = value.after, count + 1
     assert count == 2000
+
+
+@case(lambda: (sys.stdout, sys.__stderr__))
+def standard_streams_are_those_of_the_replaying_process(value):
+    assert value[0] is sys.stdout and value[1] is sys.__stderr__
+
+
+def proxied():
+    target = Link(5)
+    return target, weakref.proxy(target), super(Link, target)
+
+
+@case(proxied)
+def weak_proxies_and_super_objects(value):
+    target, proxy, parent = value
+    assert proxy.after == 5 and proxy.__repr__.__self__ is target
+    assert parent.__thisclass__ is Link and parent.__self__ is target
+
+
+@case(lambda: (collections.OrderedDict(a=1).keys(), collections.OrderedDict(a=1).items()))
+def views_of_ordered_dictionaries(value):
+    assert list(value[0]) == ["a"] and list(value[1]) == [("a", 1)]
+    assert type(value[0]) is type(collections.OrderedDict().keys())
