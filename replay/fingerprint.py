@@ -22,6 +22,9 @@ from replay.recording import UserFrame
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.@+ ~-]+)+[/\\]([\w.@+~-]+)")
 _NUMBER = re.compile(r"\d+")
+_HASH = re.compile(r"\bc[a-z2-7]{40,}(?=[.\W])")
+"""Inductor names a generated file by a hash of its content and of the directories in it."""
+_COMMAND = re.compile(r"^(?:\S*(?:g\+\+|gcc|clang\+?\+?|icx|cl))\s.*\s-o\s")
 _CARETS = re.compile(r"^[ ~^]+$")
 
 
@@ -69,14 +72,17 @@ def normalise(text: str) -> str:
 def same_text(recorded: str, seen: str) -> bool:
     """Whether two messages read the same to a person.
 
-    Addresses, the directories of files, and the caret lines that only Python 3.11 and later print do not count.
+    Addresses, the directories of files, the hashes that name generated files, the command line of a C++ compiler
+    (its flags are the machine's) and the caret lines that only Python 3.11 and later print do not count.
     """
     return _comparable(recorded) == _comparable(seen)
 
 
 def _comparable(text: str) -> list[str]:
-    lines = (line.rstrip() for line in _PATH.sub(r"\1", _ADDRESS.sub("0x", text)).splitlines())
-    return [line for line in lines if line and not _CARETS.match(line)]
+    for pattern, replacement in ((_ADDRESS, "0x"), (_PATH, r"\1"), (_HASH, "generated")):
+        text = pattern.sub(replacement, text)
+    lines = (line.rstrip() for line in text.splitlines())
+    return [line for line in lines if line and not _CARETS.match(line) and not _COMMAND.match(line)]
 
 
 def _digest(*parts: str) -> str:

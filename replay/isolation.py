@@ -130,7 +130,9 @@ class _Limits:
     memory: float
 
 
-def _wait(child: subprocess.Popen[bytes], limits: _Limits, answer: Path, *, leads: bool) -> tuple[Ending, str]:
+def _wait(
+    child: subprocess.Popen[bytes], limits: _Limits, answer: Path, *, leads: bool
+) -> tuple[Ending, str]:
     started = time.perf_counter()
     answered: float | None = None
     try:

@@ -98,15 +98,16 @@ def test_no_object_of_the_users_is_kept_alive():
         lambda one: Thing.__init__.__get__(one),
         lambda one: torch.ones(2) if one is None else one.tensor,
     ]
+    kept, gone = [], []
     for holder in holders:
         thing = Thing()
         thing.tensor = torch.ones(3)
-        kept = sketch(holder(thing))
-        gone = weakref.ref(thing)
+        kept.append(sketch(holder(thing)))
+        gone.append(weakref.ref(thing))
         del thing
-        gc.collect()
-        assert gone() is None, holder
-        del kept
+    gc.collect()
+    assert [one() for one in gone] == [None] * len(holders)
+    assert len(kept) == len(holders)
 
 
 def test_what_lives_comes_back_itself_and_what_is_gone_says_so():

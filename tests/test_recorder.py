@@ -16,6 +16,7 @@ import pytest
 import torch
 import torch._dynamo
 from programs import bare, here, no_relu, python, recorded, write
+from strange import PROGRAMS
 
 import replay
 from replay import capture, recorder
@@ -217,6 +218,19 @@ def assert_recorded(program, tmp_path, stage, function, kind):
         assert str(run.error) == manifest.error.message
     outcome = here(bundle)
     assert (outcome.status, outcome.error.message) == ("reproduced", manifest.error.message)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_strange_program_fails_as_ever_and_its_frame_is_recorded_and_reproduced(name, tmp_path):
+    expected = bare(PROGRAMS[name])
+    run = recorded(tmp_path, PROGRAMS[name])
+    assert (type(run.error), str(run.error)) == (type(expected), str(expected))
+    assert run.warnings == []
+    (bundle,) = run.bundles
+    outcome = here(bundle)
+    assert (outcome.status, outcome.drift) == ("reproduced", ())
+    assert outcome.error.message == run.manifest.error.message
 
 
 def test_a_thread_is_named_in_the_manifest(tmp_path):

@@ -71,7 +71,7 @@ def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
         stack.callback(_set_globals, torch, before, [])
         _set_globals(torch, state, drift)
         off = {name: {**setting, "enabled": False} for name, setting in before["autocast"].items()}
-        for device, setting in {**off, **state.get("autocast", {})}.items():
+        for device, setting in {**off, **_remapped(torch, state.get("autocast", {}), drift)}.items():
             stack.enter_context(
                 torch.autocast(
                     device,
@@ -107,6 +107,14 @@ def function_modes() -> list[Any]:
     stack = features.require(overrides, "_get_current_function_mode_stack")()
     device_context = features.require(features.module("torch.utils._device"), "DeviceContext")
     return [mode for mode in stack if not isinstance(mode, device_context)]
+
+
+def _remapped(torch: Any, autocast: Mapping[str, Any], drift: list[Drift]) -> dict[str, Any]:
+    """Autocast of CUDA is autocast of the CPU where there is no CUDA device, as its tensors are on the CPU there."""
+    if "cuda" not in autocast or torch.cuda.is_available():
+        return dict(autocast)
+    drift.append(Drift("autocast", "cuda", "cpu"))
+    return {"cpu": autocast["cuda"], **{name: one for name, one in autocast.items() if name != "cuda"}}
 
 
 def _autocast(torch: Any) -> dict[str, Any]:
