@@ -136,6 +136,7 @@ class CompileInfo:
     dynamic: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # inductor's, with the mode expanded
     compile_id: str | None = None  # "3/1"
+    backward: bool = False  # the failure came in the frame's backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,9 @@ class Manifest:
     sources: Mapping[str, str] = field(default_factory=dict)  # co_filename -> archive entry
     shipped: tuple[str, ...] = ()  # modules that travel by value
     missing: tuple[Missing, ...] = ()
-    process: Mapping[str, Any] = field(default_factory=dict)  # thread name, rank, world size where they apply
+    process: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # thread name; what the inputs are of, if not of the call
     entries: Mapping[str, Entry] = field(default_factory=dict)  # every other entry of the archive
 
 

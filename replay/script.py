@@ -107,10 +107,14 @@ def _run(loaded: _Loaded, module: ModuleType) -> None:
 
 
 def _join_threads() -> None:
-    """Wait as Python does at its end. After an exception Python prints first, so then nobody waits here."""
-    ours = (threading.current_thread(), threading.main_thread())
+    """Wait as Python does at its end. After an exception Python prints first, so then nobody waits here.
+
+    The threads of an executor are left to Python: they end when it tells them to, at the very end. Inductor has one.
+    """
+    pools = sys.modules.get("concurrent.futures.thread")
+    left = {threading.current_thread(), threading.main_thread(), *getattr(pools, "_threads_queues", ())}
     for thread in threading.enumerate():
-        if not thread.daemon and thread not in ours:
+        if not thread.daemon and thread not in left:
             thread.join()
 
 

@@ -23,7 +23,7 @@ def described(program):
 
     def observe(attempt):
         if attempt.error is not None:
-            found.append(failures.describe(attempt.error, graph_break=attempt.fate == "graph_break"))
+            found.append(failures.describe(attempt.error, stage="graph_break" if attempt.fate == "graph_break" else None))
 
     torch._dynamo.reset()
     with hooks.observing(observe):
@@ -89,7 +89,7 @@ def test_a_limit_is_its_own_stage_with_and_without_fullgraph():
 
 
 def test_an_error_in_running_code_is_a_run_time_error():
-    error = failures.describe(ValueError("x"), runtime=True)
+    error = failures.describe(ValueError("x"), stage="runtime")
     assert (error.type, error.stage, error.message) == ("ValueError", "runtime", "x")
 
 

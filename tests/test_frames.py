@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from replay import frames
 from replay.errors import MissingError
+from replay.recorder import frames
 
 LIMIT = None
 FACTOR = 3

@@ -10,8 +10,8 @@ import torch
 from programs import no_relu, recorded
 
 import replay
-from replay import history
-from replay.history import Gone, History, revive, sketch
+from replay.recorder import history
+from replay.recorder.history import Gone, History, revive, sketch
 from replay.torch_adapter import hooks, sketches
 
 

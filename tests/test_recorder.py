@@ -19,8 +19,9 @@ from programs import bare, here, no_relu, python, recorded, write
 from strange import PROGRAMS
 
 import replay
-from replay import capture, recorder
 from replay.errors import BundleError, RecordingWarning, UnsupportedTorchError, UsageError
+from replay.recorder import block as recorder
+from replay.recorder import capture
 from replay.selection import Selection
 from replay.torch_adapter import hooks
 

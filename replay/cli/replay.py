@@ -38,6 +38,9 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
     ),
     click.option("--dynamic/--no-dynamic", default=None, help="Dynamic shapes.  [default: as recorded]"),
     click.option("--fullgraph/--no-fullgraph", default=None, help="No graph breaks.  [default: as recorded]"),
+    click.option(
+        "--backward/--no-backward", default=None, help="Run the backward too.  [default: as recorded]"
+    ),
     click.option("--mode", metavar="NAME", help="torch.compile's mode, such as max-autotune."),
     click.option(
         "--config",

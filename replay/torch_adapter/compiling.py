@@ -16,6 +16,10 @@ from replay.errors import UsageError
 from replay.torch_adapter import features
 
 
+_INNER = "_torchdynamo_orig_backend"
+"""Where torch's wrappers keep what they wrap (torch >= 2.9)."""
+
+
 class Backend:
     """The backend of an attempt: `name` to show, `shipped` the user's object where it is not torch's own.
 
@@ -26,8 +30,9 @@ class Backend:
     __slots__ = ("dynamic", "name", "options", "registered", "shipped")
 
     def __init__(self, converter: Any) -> None:
-        innermost = features.require(features.module("torch._dynamo.eval_frame"), "innermost_backend")
-        found = innermost(features.require(converter, "_torchdynamo_orig_backend"))
+        found = features.require(converter, _INNER)
+        while hasattr(found, _INNER):
+            found = getattr(found, _INNER)
         self.dynamic: bool | None = getattr(found, "dynamic", None)
         self.options: dict[str, Any] = dict(getattr(found, "config", None) or {})
         self.registered: str | None = getattr(found, "compiler_name", None)
@@ -112,6 +117,16 @@ def compiled(
         function, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=chosen or None
     )
     return result
+
+
+def run_backward(output: Any) -> bool:
+    """Differentiate every tensor of a frame's output that can be, with gradients of ones; False if there is none."""
+    torch = features.module("torch")
+    leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
+    tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
+    if tensors:
+        torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
+    return bool(tensors)
 
 
 @contextmanager

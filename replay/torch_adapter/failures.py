@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -31,20 +32,28 @@ LIMIT_TITLES = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded"
 _CALLS_BACKEND = ("torch/_dynamo/output_graph.py", ("call_user_compiler", "_call_user_compiler"))
 """Where Dynamo hands the graph over: what is raised further in is the backend's."""
 
+_LIMIT_NAME = re.compile(r"Limit type: \w+")
 _LIMIT_TYPES = ("FailOnRecompileLimitHit", "FailOnCacheLimitHit", "RecompileLimitExceeded")
 
 
-def describe(error: BaseException, *, graph_break: bool = False, runtime: bool = False) -> ErrorInfo:
+def describe(
+    error: BaseException,
+    *,
+    stage: Stage | None = None,
+    code: CodeType | None = None,
+    trace: TracebackType | None = None,
+) -> ErrorInfo:
     """Plain data of a failure.
 
-    `graph_break`: Dynamo went on uncompiled after it. `runtime`: it was raised by running code, not compiling.
+    `stage`: where that is known from elsewhere. `code`: of the frame; its first line stands for an error that names
+    no line of the user's. `trace`: the part of the traceback that counts, where what is outside it is not the frame's.
     """
     inner = _attribute(error, "inner_exception")
-    lines = list(_lines(error.__traceback__))
+    lines = list(_lines(trace or error.__traceback__))
     if isinstance(inner, BaseException) and inner.__traceback__ is not None:
         lines += [line for line in _lines(inner.__traceback__) if line not in lines]
-    stage: Stage = "runtime" if runtime else stage_of(error, lines, graph_break=graph_break)
-    user = tuple(_user_frames(error, lines))
+    stage = stage_of(error, lines, stage)
+    user = tuple(_user_frames(error, lines)) or _own_frame(code)
     kind = type_name(type(error))
     inner_type = type_name(type(inner)) if isinstance(inner, BaseException) else None
     gb_type, raised_in = _gb_type(error), _raised_in(lines)
@@ -69,12 +78,15 @@ def describe(error: BaseException, *, graph_break: bool = False, runtime: bool =
     )
 
 
-def stage_of(error: BaseException, lines: Iterable[Line], *, graph_break: bool = False) -> Stage:
-    """The stage that failed, from the exception's type and the files that its traceback went through."""
+def stage_of(error: BaseException, lines: Iterable[Line], known: Stage | None = None) -> Stage:
+    """The stage that failed, from the exception's type and the files that its traceback went through.
+
+    `known`: what it is unless it is a recompile limit, which Dynamo treats as a graph break.
+    """
     if is_limit(error):
         return "recompile_limit"
-    if graph_break:
-        return "graph_break"
+    if known is not None:
+        return known
     rooms = [(torch_file(file) or "", function) for file, _, function in lines]
     started = [
         i for i, (room, name) in enumerate(rooms) if room == _CALLS_BACKEND[0] and name in _CALLS_BACKEND[1]
@@ -149,7 +161,16 @@ def _user_frame(file: str, line: int, function: str) -> UserFrame:
     return UserFrame(file=file, line=line, function=name, code=linecache.getline(file, line).strip())
 
 
+def _own_frame(code: CodeType | None) -> tuple[UserFrame, ...]:
+    if code is None or resumed_function(code.co_name) is not None or not is_user_file(code.co_filename):
+        return ()
+    return (_user_frame(code.co_filename, code.co_firstlineno, code.co_name),)
+
+
 def _title(error: BaseException, inner: object) -> str:
+    limit = _LIMIT_NAME.search(_text(error) + _text(error.__cause__ or error)) if is_limit(error) else None
+    if limit is not None:
+        return limit[0]
     text = _text(inner if isinstance(inner, BaseException) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 

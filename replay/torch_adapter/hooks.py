@@ -56,6 +56,7 @@ class LiveFrame:
     code: CodeType
     f_globals: dict[str, Any]
     f_locals: Mapping[str, Any]  # of the generated code: arguments may have been rebound
+    generated: CodeType
 
 
 def live_frames() -> Iterator[LiveFrame]:
@@ -65,7 +66,7 @@ def live_frames() -> Iterator[LiveFrame]:
     while frame is not None:
         code = original.get(frame.f_code)
         if code is not None:
-            yield LiveFrame(code, frame.f_globals, frame.f_locals)
+            yield LiveFrame(code, frame.f_globals, frame.f_locals, frame.f_code)
         frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
 
 

@@ -7,10 +7,11 @@ running code needs no hook: its traceback goes through code that Dynamo generate
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from replay.torch_adapter import features
@@ -80,26 +81,52 @@ def failing_frame(error: BaseException) -> tuple[LiveFrame, TracebackType] | Non
     """The innermost frame of generated code that an error came through, and its place in the traceback."""
     original = features.require(features.module("torch._dynamo.convert_frame"), "orig_code_map")
     found = None
-    trace = error.__traceback__
-    while trace is not None:
+    for trace in _steps(error):
         frame = trace.tb_frame
         code = original.get(frame.f_code)
         if code is not None:
-            found = LiveFrame(code, frame.f_globals, frame.f_locals), trace
-        trace = trace.tb_next
+            found = _live(code, frame), trace
     return found
 
 
-def failing_backward(error: BaseException) -> tuple[str, TracebackType] | None:
-    """The forward's compile id of a compiled backward that raised, and its place in the traceback."""
-    found = None
+def frames_of(error: BaseException) -> list[LiveFrame]:
+    """The compiled frames that an error came through, innermost first."""
+    original = features.require(features.module("torch._dynamo.convert_frame"), "orig_code_map")
+    frames = []
+    for trace in _steps(error):
+        code = original.get(trace.tb_frame.f_code)
+        if code is not None:
+            frames.append(_live(code, trace.tb_frame))
+    return frames[::-1]
+
+
+def failing_backward(error: BaseException) -> tuple[str | None, TracebackType | None]:
+    """The forward's compile id of a compiled backward that raised, and its place in the traceback.
+
+    No place: the error came through no compiled backward. No id: AOTAutograd had the backward from its cache.
+    """
+    compile_id, place = None, None
+    for trace in _steps(error):
+        if trace.tb_frame.f_code.co_name == "backward" and _is_wrappers(trace.tb_frame.f_code.co_filename):
+            place = trace
+        compile_id = _backward_id(trace.tb_frame.f_locals) or compile_id
+    return compile_id, place
+
+
+def _live(code: CodeType, frame: FrameType) -> LiveFrame:
+    return LiveFrame(code, frame.f_globals, frame.f_locals, frame.f_code)
+
+
+def _steps(error: BaseException) -> Iterator[TracebackType]:
     trace = error.__traceback__
     while trace is not None:
-        compile_id = _backward_id(trace.tb_frame.f_locals)
-        if compile_id is not None:
-            found = compile_id, trace
+        yield trace
         trace = trace.tb_next
-    return found
+
+
+def _is_wrappers(filename: str) -> bool:
+    wrappers = sys.modules.get("torch._functorch._aot_autograd.runtime_wrappers")
+    return wrappers is not None and filename == wrappers.__file__
 
 
 def _backward_id(variables: Mapping[str, Any]) -> str | None:
@@ -110,7 +137,10 @@ def _backward_id(variables: Mapping[str, Any]) -> str | None:
     """
     compiler = variables.get("backward_compiler")
     holders = (variables.get("lazy_backward_info"), getattr(compiler, "lazy_backward_info", None))
-    contexts = (variables.get("saved_compile_context"), *(getattr(x, "saved_compile_context", None) for x in holders))
+    contexts = (
+        variables.get("saved_compile_context"),
+        *(getattr(x, "saved_compile_context", None) for x in holders),
+    )
     for context in contexts:
         compile_id = getattr(context, "compile_id", None)
         if compile_id is not None:

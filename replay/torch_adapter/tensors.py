@@ -23,6 +23,8 @@ SMALL = 64 * 1024
 """auto: a floating-point window up to this many bytes keeps its values ..."""
 FLOAT_BUDGET = 512 * 1024
 """... while all of them together stay under this many."""
+RUN_BUDGET = 256 * 1024 * 1024
+"""... or, after a failure at run time, under this many, whatever their size; the smallest first."""
 INTEGER_BUDGET = 64 * 1024 * 1024
 """auto: integers and booleans keep their values up to this many bytes in all, the smallest first."""
 CHUNK = 8 * 1024 * 1024
@@ -104,9 +106,12 @@ class TensorCollector:
         """Every tensor, by key."""
         return dict(self._specs)
 
-    def plan(self, policy: Policy) -> dict[str, StorageSpec]:
-        """Which storages keep their bytes (`entry` is then the blob's key), and which become synthetic."""
-        real = self._real(policy)
+    def plan(self, policy: Policy, *, values_matter: bool = False) -> dict[str, StorageSpec]:
+        """Which storages keep their bytes (`entry` is then the blob's key), and which become synthetic.
+
+        `values_matter`: the failure came while code ran; auto then keeps floating-point values up to RUN_BUDGET.
+        """
+        real = self._real(policy, values_matter)
         plans = dict(self._declared)
         for key, storage in self._storages.values():
             window = self._window(storage)
@@ -183,17 +188,17 @@ class TensorCollector:
         whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage.handle)
         return whole[storage.start : storage.stop]
 
-    def _real(self, policy: Policy) -> set[str]:
+    def _real(self, policy: Policy, values_matter: bool) -> set[str]:
         if policy == "full":
             return {key for key, _ in self._storages.values()}
         if policy == "metadata":
             return set()
         kept: set[str] = set()
-        left = {True: FLOAT_BUDGET, False: INTEGER_BUDGET}
+        left = {True: RUN_BUDGET if values_matter else FLOAT_BUDGET, False: INTEGER_BUDGET}
         for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
             size = storage.stop - storage.start
             floating = bool(storage.dtypes) and all(synthesis.is_floating(name) for name in storage.dtypes)
-            if size <= left[floating] and (size <= SMALL or not floating):
+            if size <= left[floating] and (size <= SMALL or not floating or values_matter):
                 left[floating] -= size
                 kept.add(key)
         return kept

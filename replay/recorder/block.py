@@ -1,6 +1,6 @@
 """`record()`: from the compiler's hook to a bundle.
 
-One object per block: it filters, recognises failures that it has already, and asks `replay.capture` for the
+One object per block: it filters, recognises failures that it has already, and asks `replay.recorder.capture` for the
 bundle. Whatever goes wrong on our side is a RecordingWarning, never a change of the user's program. Replaying
 lives elsewhere.
 """
@@ -20,12 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
-from replay import capture
 from replay.errors import RecordingWarning, UsageError
-from replay.history import History
-from replay.recording import ErrorInfo, Event
+from replay.recorder import capture, later
+from replay.recorder.capture import Later
+from replay.recorder.history import History
+from replay.recording import ErrorInfo, Event, Stage
 from replay.selection import Pattern, Selection
 from replay.torch_adapter import failures, hooks
+from replay.torch_adapter import later as adapter
 
 F = TypeVar("F", bound=Callable[..., Any])
 Tensors = Literal["auto", "full", "metadata"]
@@ -34,6 +36,9 @@ EVENTS = ("failure",)
 """What `on` accepts in this version."""
 LATER_EVENTS = ("graph_break", "recompile", "accuracy", "all")
 """Words of the contract that this version does not record yet."""
+
+_NOTE = "replay: recorded "
+"""How the note on an exception begins."""
 
 log = logging.getLogger("replay")
 
@@ -82,15 +87,18 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self._decorates = False
 
     def __enter__(self) -> record:
-        stack = ExitStack()
-        stack.enter_context(hooks.observing(self._observe))
-        self._entered.append(stack)
+        with ExitStack() as stack:
+            stack.enter_context(hooks.observing(self._observe))
+            stack.enter_context(adapter.observing_backward(self._observe_backward))
+            self._entered.append(stack.pop_all())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().close()
+        if isinstance(error, Exception) and not _is_recorded(error):
+            self._observe_later("runtime", lambda: later.of_run(error, self._history))
         if not self._entered and not self._decorates:
             self._history.clear()
 
@@ -137,13 +145,45 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         event = _event(attempt)
         if event is None or event not in self._events or attempt.error is None:
             return
-        info = failures.describe(attempt.error, graph_break=attempt.fate == "graph_break")
+        soft = attempt.fate == "graph_break"
+        info = failures.describe(attempt.error, stage="graph_break" if soft else None, code=attempt.code)
         with self._lock:
             path = self._seen.get(_identity(attempt, info)) or self._write(attempt, event, info)
         if path is not None:
             _tell(attempt, info, path)
 
-    def _write(self, attempt: hooks.Attempt, event: Event, info: ErrorInfo) -> Path | None:
+    def _observe_backward(self, compile_id: str, error: BaseException) -> None:
+        """Called in the thread that compiles a backward graph late, when that fails; must not raise."""
+        if isinstance(error, Exception):
+            self._observe_later("backward", lambda: later.of_backward(compile_id, error, self._history))
+
+    def _observe_later(self, stage: Stage, find: Callable[[], later.Found | None]) -> None:
+        try:
+            found = find()
+            if (
+                found is not None
+                and self._selection.matches_code(found[0].code)
+                and "failure" in self._events
+            ):
+                self._handle_later(stage, *found)
+        except Exception as error:  # noqa: BLE001 - the program must not notice
+            _warn(f"replay could not record a failure ({stage}): {type(error).__name__}: {error}")
+
+    def _handle_later(
+        self, stage: Stage, attempt: hooks.Attempt, particulars: Later, trace: TracebackType | None
+    ) -> None:
+        assert attempt.error is not None
+        info = failures.describe(attempt.error, stage=stage, code=attempt.code, trace=trace)
+        with self._lock:
+            path = self._seen.get(_identity(attempt, info)) or self._write(
+                attempt, "failure", info, particulars
+            )
+        if path is not None:
+            _tell(attempt, info, path)
+
+    def _write(
+        self, attempt: hooks.Attempt, event: Event, info: ErrorInfo, particulars: Later | None = None
+    ) -> Path | None:
         if len(self._seen) >= self._max:
             if not self._full:
                 self._full = True
@@ -161,6 +201,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             tensors=self._tensors,
             ship=self._ship,
             warn=_warn,
+            later=particulars,
         )
         self._seen[_identity(attempt, info)] = path
         if path not in self.bundles:
@@ -190,7 +231,7 @@ def _event(attempt: hooks.Attempt) -> Event | None:
 def _tell(attempt: hooks.Attempt, info: ErrorInfo, path: Path) -> None:
     """Say where the bundle is: on the exception, and in the log where that does not reach the caller."""
     command = f"python -m replay {_quoted(path)}"
-    note = f"replay: recorded {attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
+    note = f"{_NOTE}{attempt.code.co_name} in {path}\nreplay: to replay it: {command}"
     noted = any(f" in {path}\n" in one for one in _notes(attempt.error)) or _add_note(attempt.error, note)
     if attempt.fate != "raised" or not noted:
         log.warning(
@@ -216,11 +257,23 @@ def _add_note(error: BaseException | None, note: str) -> bool:
     return False  # Python 3.10 prints no notes
 
 
+def _is_recorded(error: BaseException) -> bool:
+    """Whether the error, or one that it was raised from, has a bundle already."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if any(note.startswith(_NOTE) for note in _notes(link)):
+            return True
+        seen.add(id(link))
+        link = link.__cause__ or link.__context__
+    return False
+
+
 def _written_by_another(error: BaseException | None, directory: Path) -> Path | None:
     """The bundle that a recorder of an inner block wrote for this very exception into the same directory."""
     for note in _notes(error):
         first = note.splitlines()[0] if note else ""
-        if first.startswith("replay: recorded ") and " in " in first:
+        if first.startswith(_NOTE) and " in " in first:
             path = Path(first.split(" in ", 1)[1])
             if path.parent.resolve() == directory.resolve() and path.exists():
                 return path

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
-from replay import frames
+from replay.recorder import frames
 from replay.recording import InputInfo
 from replay.torch_adapter import sketches
 

@@ -1,7 +1,7 @@
 """`run()`: a bundle and overrides in, an outcome out.
 
 This side checks what can be checked without torch, starts the child and turns its ending into an outcome. The
-replay itself lives in `replay.replaying`, which runs in the child, or here with `isolate=False`.
+replay itself lives in `replay.replayer.session`, which runs in the child, or here with `isolate=False`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def run(
     accumulated_recompile_limit: int | None = None,
     dynamic: bool | None = None,
     fullgraph: bool | None = None,
+    backward: bool | None = None,
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
@@ -52,9 +53,9 @@ def run(
     """Replay the frame of a bundle and say what happened.
 
     `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
-    of that name. `config`: {"dynamo.suppress_errors": True}. `timeout`: seconds; None or 0: no limit. `isolate`:
-    in a child process, where a crash, a hang or a memory blow-up becomes an outcome; False: in this process, for
-    a debugger or a notebook. Everything that is not given is as recorded.
+    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `timeout`:
+    seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up becomes
+    an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
     lacks is no exception but the status "missing".
@@ -68,6 +69,7 @@ def run(
         "limits": _limits(recompile_limit, accumulated_recompile_limit),
         "dynamic": dynamic,
         "fullgraph": fullgraph,
+        "backward": backward,
         "mode": mode,
         "config": dict(config or {}),
         "env": _variables(env or {}),
@@ -76,9 +78,9 @@ def run(
     }
     try:
         if not isolate:
-            from replay import replaying
+            from replay.replayer import session
 
-            return replace(replaying.replay(request), bundle=str(path))
+            return replace(session.replay(request), bundle=str(path))
         return replace(_isolated(request, opened, timeout, verbose), bundle=str(path))
     finally:
         if not isinstance(bundle, Bundle):
@@ -90,7 +92,7 @@ def _isolated(request: dict[str, Any], bundle: Bundle, timeout: float | None, ve
         raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
     _check_plain(request["config"])
     result = isolation.call(
-        "replay.replaying:answer",
+        "replay.replayer.session:answer",
         {**request, "function": [_plain_pattern(one) for one in request["function"]]},
         environment=request["env"],
         timeout=None if request["pdb"] else timeout,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from types import CodeType, FunctionType
+from dataclasses import dataclass, field, replace
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from replay.torch_adapter import hooks, sketches
+from replay.torch_adapter import hooks, sketches, state
 
 KEPT = 300
 """Calls that are kept for one code object; torch's accumulated limit is 256."""
@@ -38,6 +38,25 @@ class Call:
     compile_id: str
     f_locals: Mapping[str, Any]
     grad_enabled: bool
+    state: Mapping[str, Any] = field(default_factory=dict)  # as replay.torch_adapter.state captures it
+    frame: Past | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What else is known of the frame that was compiled."""
+
+    code: CodeType
+    f_globals: dict[str, Any]
+    closure: tuple[Any, ...]  # contents of the cells, sketched; Gone where a cell was empty
+    converter: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sketched:
+    """Marks a sketch among live values."""
+
+    sketch: Any
 
 
 class History:
@@ -53,6 +72,13 @@ class History:
             compile_id=attempt.compile_id or "?",
             f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
             grad_enabled=sketches.grad_enabled(),
+            state=state.capture(),
+            frame=Past(
+                attempt.code,
+                attempt.f_globals,
+                tuple(_cell_sketch(cell) for cell in attempt.closure),
+                attempt.converter,
+            ),
         )
         with self._lock:
             _, calls = self._calls.setdefault(id(attempt.code), (attempt.code, []))
@@ -71,6 +97,18 @@ class History:
         with self._lock:
             calls = self._kept(code)
             return calls[-1] if calls else None
+
+    def find(self, compile_id: str) -> Call | None:
+        """The call that was compiled under an id."""
+        with self._lock:
+            calls = (call for _, kept in self._calls.values() for call in kept)
+            return next((call for call in calls if call.compile_id == compile_id), None)
+
+    def only(self) -> Call | None:
+        """The one call of a block in which nothing else was compiled."""
+        with self._lock:
+            calls = [call for _, kept in self._calls.values() for call in kept]
+            return calls[0] if len(calls) == 1 else None
 
     def clear(self) -> None:
         """Forget everything."""
@@ -115,6 +153,31 @@ def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
     if kind is dict:
         return {key: revive(item, tensor) for key, item in value.items()}
     return value
+
+
+def revived(attempt: hooks.Attempt, tensor: Callable[[sketches.Tensor], Any]) -> hooks.Attempt:
+    """The attempt with every `Sketched` variable and cell made again."""
+
+    def value_of(value: Any) -> Any:
+        return revive(value.sketch, tensor) if type(value) is Sketched else value
+
+    return replace(
+        attempt,
+        f_locals={name: value_of(value) for name, value in attempt.f_locals.items()},
+        closure=tuple(_revived_cell(cell, value_of) for cell in attempt.closure),
+    )
+
+
+def _revived_cell(cell: CellType, value_of: Callable[[Any], Any]) -> CellType:
+    content = _contents(cell)
+    return CellType(value_of(content)) if type(content) is Sketched else cell
+
+
+def _cell_sketch(cell: CellType) -> Any:
+    try:
+        return sketch(cell.cell_contents)
+    except ValueError:  # not assigned yet
+        return Gone("cell")
 
 
 def _all_plain(values: Iterable[Any]) -> bool:

@@ -2,7 +2,7 @@
 
 Called inside the compiler's hook, while the frame is alive and its inputs are as they were. The order is: ship
 the object graph, plan the tensors, write sources, values and blobs, describe everything in the manifest.
-Deciding *whether* to record lives in `replay.recorder`.
+Deciding *whether* to record lives in `replay.recorder.block`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from replay import chain, describing, frames, history, shipping
+from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter
+from replay.recorder import chain, describing, frames, history
 from replay.recording import (
     CallInfo,
     CompileInfo,
@@ -39,6 +41,16 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 _PLAIN = (bool, int, float, str, type(None))
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What is particular to a failure that came after the frame was compiled."""
+
+    backward: bool  # in the frame's backward
+    call: history.Call | None  # the call that compiled it, if this block has seen it
+    stack: tuple[hooks.LiveFrame, ...]  # the compiled frames that it was called from, innermost first
+    inputs: str  # what the recorded inputs are of, for people
+
+
 def write(
     directory: Path,
     attempt: hooks.Attempt,
@@ -49,19 +61,29 @@ def write(
     tensors: Policy,
     ship: Collection[str],
     warn: Callable[[str], None],
+    later: Later | None = None,
 ) -> Path:
     """Write the bundle of an attempt and return its path.
 
+    `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
     told to `warn` if it is so much that the bundle can only be looked at.
     """
     backend = Backend(attempt.converter)
-    earlier = calls.before(attempt)
+    earlier = [call for call in calls.before(attempt) if later is None or call is not later.call]
+    stack = tuple(hooks.live_frames()) if later is None else later.stack
     config, config_objects = _split_config(attempt, backend)
-    ambient, modes = state.capture(), state.function_modes()
+    ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
+    modes = state.function_modes()
     with undisturbed():
         ambient["generators"] = state.generators()
         collector = TensorCollector()
+
+        def tensor(sketch: sketches.Tensor) -> Any:
+            alive = sketch.alive()
+            return collector.declare(sketch) if alive is None else alive
+
+        attempt = history.revived(attempt, tensor)
         inputs = frames.inputs_of(attempt)
         root = {
             "function": _function(attempt),
@@ -72,7 +94,7 @@ def write(
             "options": backend.options,
             "config": config_objects,
             "function_modes": modes,
-            "chain": chain.root_of(attempt, calls, lambda sketch: _alive_or_declared(sketch, collector)),
+            "chain": chain.root_of(attempt, stack, calls, tensor),
         }
         shipment, lost = _ship(root, collector, ship, warn)
         stem = _stem(attempt, error)
@@ -85,18 +107,21 @@ def write(
                 event=event,
                 frame=_frame(attempt, sources, shipment.sources),
                 error=error,
-                compile=_compile(attempt, backend),
+                compile=_compile(attempt, backend, later),
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
                 calls=tuple(_call_info(attempt, call, collector) for call in earlier),
                 tensors=collector.specs,
-                storages=_write_blobs(writer, collector, tensors),
+                storages=_write_blobs(writer, collector, tensors, later),
                 config=config,
                 state=ambient,
                 sources=sources,
                 shipped=tuple(shipment.modules),
                 missing=(*lost, *shipment.missing),
-                process={"thread": threading.current_thread().name},
+                process={
+                    "thread": threading.current_thread().name,
+                    **({"inputs": later.inputs} if later else {}),
+                },
             )
             return writer.commit(manifest)
 
@@ -125,10 +150,12 @@ def _ship(
         return shipping.dump(None, tensors=collector, ship=ship), (lost,)
 
 
-def _write_blobs(writer: BundleWriter, collector: TensorCollector, policy: Policy) -> dict[str, StorageSpec]:
+def _write_blobs(
+    writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None
+) -> dict[str, StorageSpec]:
     from dataclasses import replace
 
-    storages = collector.plan(policy)
+    storages = collector.plan(policy, values_matter=later is not None)
     for key, spec in storages.items():
         if spec.entry is not None:
             entry = writer.add_blob(key, spec.length, collector.chunks(key))
@@ -181,7 +208,7 @@ def _frame(attempt: hooks.Attempt, entries: Mapping[str, str], texts: Mapping[st
     )
 
 
-def _compile(attempt: hooks.Attempt, backend: Backend) -> CompileInfo:
+def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> CompileInfo:
     return CompileInfo(
         backend=backend.name,
         backend_kind="registered" if backend.shipped is None else "shipped",
@@ -189,18 +216,13 @@ def _compile(attempt: hooks.Attempt, backend: Backend) -> CompileInfo:
         dynamic=backend.dynamic,
         options={key: v if _is_plain(v) else describing.short(v) for key, v in backend.options.items()},
         compile_id=attempt.compile_id,
+        backward=later is not None and later.backward,
     )
 
 
 def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
     f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
     return {"arguments": frames.arguments(attempt.code, f_locals), "grad": call.grad_enabled}
-
-
-def _alive_or_declared(sketch: sketches.Tensor, collector: TensorCollector) -> Any:
-    """The tensor that was sketched if it is still there, else a stand-in by its metadata."""
-    tensor = sketch.alive()
-    return collector.declare(sketch) if tensor is None else tensor
 
 
 def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:

@@ -1,7 +1,7 @@
 """The replay itself: load, set the state, compile the frame again, compare.
 
 Runs in a child process that is ours alone, or in the user's own with `isolate=False`; then everything that it
-changes is put back. Options are checked in `replay.replayer`; nothing is printed here.
+changes is put back. Options are checked in `replay.replayer.launch`; nothing is printed here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import os
 import re
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -21,9 +20,10 @@ from typing import Any
 from replay import fingerprint, isolation, shipping
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
-from replay.recording import Drift, ErrorInfo, FrameOutcome, Manifest, Missing, Outcome, Status
+from replay.recording import Drift, ErrorInfo, Manifest, Missing, Outcome, Status
+from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, failures, features, hooks, state, tensors
+from replay.torch_adapter import compiling, configs, environment, features, hooks, later, state, tensors
 
 Request = Mapping[str, Any]
 
@@ -60,7 +60,7 @@ class _Replay:
         self.started = started
         self.drift: list[Drift] = []
         self.notes: list[str] = []
-        self.seen = _Seen()
+        self.seen = Seen()
         self.remapped: set[str] = set()
 
     def run(self, stack: ExitStack) -> Outcome:
@@ -104,7 +104,8 @@ class _Replay:
         )
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
-        with hooks.observing(self.seen.observe, gate):
+        self.seen.subject = subject.__code__
+        with hooks.observing(self.seen.observe, gate), later.observing_backward(self.seen.observe_backward):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
         self._check_selection()
@@ -169,6 +170,10 @@ class _Replay:
             return False
         return self.manifest.compile.fullgraph
 
+    def _backward(self) -> bool:
+        chosen = self.request["backward"]
+        return self.manifest.compile.backward if chosen is None else bool(chosen)
+
     def _dynamic(self) -> bool | None:
         chosen: bool | None = self.request["dynamic"]
         return self.manifest.compile.dynamic if chosen is None else chosen
@@ -230,15 +235,15 @@ class _Replay:
     def _call(
         self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
     ) -> None:
-
         isolation.announce("compile")
         try:
-            function(*positional, **keywords)
+            output = function(*positional, **keywords)
+            if self._backward() and not compiling.run_backward(output):
+                self.notes.append("the frame's output does not depend on anything that requires a gradient")
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - also SystemExit is an outcome
-            if not self.seen.reported(error):
-                self.seen.add(failures.describe(error, runtime=True), error)
+            self.seen.add_run(error)
         if self.request["pdb"] and self.seen.errors:
             self._debug()
 
@@ -305,58 +310,6 @@ class _Replay:
                 Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
             ]
         return lacking
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What the hook reported during the replay."""
-
-    errors: list[ErrorInfo] = field(default_factory=list)  # all of them, graph breaks too
-    failures: list[ErrorInfo] = field(default_factory=list)  # those that are no mere graph breaks
-    traces: dict[int, Any] = field(default_factory=dict)
-    names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
-    _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
-    breaks: int = 0  # graph breaks that torch had counted at the last look
-    _exceptions: list[BaseException] = field(default_factory=list)
-
-    def observe(self, attempt: hooks.Attempt) -> None:
-
-        breaks = hooks.graph_breaks()
-        tally = self._frames[attempt.code]
-        tally[0] += attempt.fate == "compiled"
-        tally[1] += max(0, breaks - self.breaks)
-        tally[2] += attempt.seconds
-        self.breaks = breaks
-        error = attempt.error
-        if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
-            soft = attempt.fate == "graph_break"
-            info = failures.describe(error, graph_break=soft)
-            self._exceptions.append(error)
-            self.add(info, error, failure=not soft or info.stage == "recompile_limit")
-        isolation.announce("run")
-
-    def add(self, info: ErrorInfo, error: BaseException, *, failure: bool = True) -> None:
-        self.errors.append(info)
-        if failure:
-            self.failures.append(info)
-        self.traces[id(info)] = error.__traceback__
-
-    def reported(self, error: BaseException) -> bool:
-        """Whether the hook has seen this exception already, or one that it was raised from."""
-        return any(error is one for one in self._exceptions)
-
-    def frames(self) -> list[FrameOutcome]:
-        return [
-            FrameOutcome(
-                function=str(getattr(code, "co_qualname", code.co_name)),
-                file=code.co_filename,
-                line=code.co_firstlineno,
-                compiles=int(tally[0]),
-                graph_breaks=int(tally[1]),
-                seconds=tally[2],
-            )
-            for code, tally in self._frames.items()
-        ]
 
 
 def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:

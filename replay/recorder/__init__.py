@@ -1,0 +1,13 @@
+"""From a failing frame to a bundle.
+
+block       `record`: one object per block; which failures are recorded
+history     what earlier calls of a frame looked like
+capture     one failure -> one bundle
+frames      a frame's code and variables
+chain       the root of a resume function
+describing  inputs as rows for people
+"""
+
+from replay.recorder.block import record
+
+__all__ = ["record"]

@@ -1,0 +1,75 @@
+"""Failures that come after a frame was compiled, put in terms of the frame: which one, with which inputs.
+
+A backward graph that is compiled late belongs to the forward that was compiled under the same id; an error of
+running code to the innermost compiled frame that it came through. The inputs are those of the failing call where
+it is still on the traceback, else those of the call that compiled the frame, as far as these are alive.
+"""
+
+from __future__ import annotations
+
+from types import CellType, TracebackType
+
+from replay.recorder import chain
+from replay.recorder.capture import Later
+from replay.recorder.history import Call, History, Sketched
+from replay.torch_adapter import hooks
+from replay.torch_adapter import later as adapter
+
+Found = tuple[hooks.Attempt, Later, TracebackType | None]
+"""The frame as an attempt, what is particular to it, and where in the traceback it begins."""
+
+OF_COMPILATION = "of the call that compiled the frame; tensors that are gone by metadata"
+OF_FAILURE = "read after the failure: tensors that the frame writes to may differ"
+
+
+def of_backward(compile_id: str, error: BaseException, calls: History) -> Found | None:
+    """The forward frame of a backward graph that failed to compile; None if it was compiled before the block."""
+    call = calls.find(compile_id)
+    return None if call is None else _past(call, error, None)
+
+
+def of_run(error: BaseException, calls: History) -> Found | None:
+    """The frame whose compiled code raised, forward or backward; None if the error came through none."""
+    compile_id, trace = adapter.failing_backward(error)
+    if trace is not None:
+        call = calls.find(compile_id) if compile_id is not None else calls.only()
+        return None if call is None else _past(call, error, trace)
+    live = adapter.failing_frame(error)
+    return None if live is None else _live(*live, error, calls)
+
+
+def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Found | None:
+    past = call.frame
+    if past is None:
+        return None
+    attempt = hooks.Attempt(
+        code=past.code,
+        f_globals=past.f_globals,
+        f_locals={name: Sketched(value) for name, value in call.f_locals.items()},
+        closure=tuple(CellType(Sketched(content)) for content in past.closure),
+        converter=past.converter,
+        compile_id=call.compile_id,
+        fate="raised",
+        error=error,
+        seconds=0.0,
+    )
+    return attempt, Later(backward=True, call=call, stack=(), inputs=OF_COMPILATION), trace
+
+
+def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, calls: History) -> Found | None:
+    call = calls.last(live.code)
+    if call is None or call.frame is None:
+        return None  # compiled before the block: how, is not known
+    attempt = hooks.Attempt(
+        code=live.code,
+        f_globals=live.f_globals,
+        f_locals=chain.variables(live, calls),
+        closure=tuple(chain.cell(live.f_locals, name) for name in live.code.co_freevars),
+        converter=call.frame.converter,
+        compile_id=call.compile_id,
+        fate="raised",
+        error=error,
+        seconds=0.0,
+    )
+    stack = tuple(adapter.frames_of(error))
+    return attempt, Later(backward=False, call=call, stack=stack, inputs=OF_FAILURE), trace

@@ -1,0 +1,9 @@
+"""From a bundle and overrides to an outcome.
+
+launch   `run`: options, the child process, how it ended
+session  the replay itself, in the child or in this process
+"""
+
+from replay.replayer.launch import run
+
+__all__ = ["run"]

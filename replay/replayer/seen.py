@@ -1,0 +1,82 @@
+"""What the hooks report while a frame is replayed: errors, frames, time. Decides no verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from replay import isolation
+from replay.recording import ErrorInfo, FrameOutcome
+from replay.torch_adapter import failures, hooks, later
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the hook reported during the replay."""
+
+    errors: list[ErrorInfo] = field(default_factory=list)  # all of them, graph breaks too
+    failures: list[ErrorInfo] = field(default_factory=list)  # those that are no mere graph breaks
+    traces: dict[int, Any] = field(default_factory=dict)
+    names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
+    _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
+    subject: CodeType | None = None  # of the function that is replayed
+    breaks: int = 0  # graph breaks that torch had counted at the last look
+    _exceptions: list[BaseException] = field(default_factory=list)
+
+    def observe(self, attempt: hooks.Attempt) -> None:
+        """Called after every attempt to compile a frame."""
+        breaks = hooks.graph_breaks()
+        tally = self._frames[attempt.code]
+        tally[0] += attempt.fate == "compiled"
+        tally[1] += max(0, breaks - self.breaks)
+        tally[2] += attempt.seconds
+        self.breaks = breaks
+        error = attempt.error
+        if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
+            soft = attempt.fate == "graph_break"
+            info = failures.describe(error, stage="graph_break" if soft else None, code=attempt.code)
+            self._exceptions.append(error)
+            self.add(info, error, failure=not soft or info.stage == "recompile_limit")
+        isolation.announce("run")
+
+    def observe_backward(self, compile_id: str, error: BaseException) -> None:
+        """Called when a backward graph fails to compile late."""
+        if isinstance(error, Exception) and not self.reported(error):
+            self._exceptions.append(error)
+            self.add(failures.describe(error, stage="backward", code=self.subject), error)
+
+    def add_run(self, error: BaseException) -> None:
+        """An error that came out of the call: of running code, unless the hooks have seen it."""
+        if self.reported(error):
+            return
+        place = later.failing_backward(error)[1]
+        live = later.failing_frame(error)
+        trace = place or (live[1] if live else None)
+        self.add(failures.describe(error, stage="runtime", code=self.subject, trace=trace), error)
+
+    def add(self, info: ErrorInfo, error: BaseException, *, failure: bool = True) -> None:
+        """Keep an error; `failure` false: a mere graph break."""
+        self.errors.append(info)
+        if failure:
+            self.failures.append(info)
+        self.traces[id(info)] = error.__traceback__
+
+    def reported(self, error: BaseException) -> bool:
+        """Whether the hook has seen this exception already, or one that it was raised from."""
+        return any(error is one for one in self._exceptions)
+
+    def frames(self) -> list[FrameOutcome]:
+        """What became of each code object, in the order of their first compilation."""
+        return [
+            FrameOutcome(
+                function=str(getattr(code, "co_qualname", code.co_name)),
+                file=code.co_filename,
+                line=code.co_firstlineno,
+                compiles=int(tally[0]),
+                graph_breaks=int(tally[1]),
+                seconds=tally[2],
+            )
+            for code, tally in self._frames.items()
+        ]
