@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import cast
 
+from replay import source
 from replay.errors import UsageError
 
 Pattern = str | re.Pattern[str]
@@ -44,7 +45,7 @@ class Selection:
 
     def matches_code(self, code: CodeType) -> bool:
         """Whether a code object is meant, as `matches_frame`."""
-        return self.matches_frame(code.co_name, str(getattr(code, "co_qualname", code.co_name)))
+        return self.matches_frame(code.co_name, source.qualified_name(code))
 
     def matches_frame(self, name: str, qualified: str) -> bool:
         """Whether a frame is meant; a resume function counts as the function that it resumes, too."""

@@ -14,6 +14,7 @@ import __future__
 
 import ast
 import functools
+import inspect
 import linecache
 import opcode
 import tokenize
@@ -64,6 +65,24 @@ def locate(code: CodeType, text: str, *, rewritten: bool = False) -> Path | None
     if found is None and rewritten:
         found = next((path for path, known in candidates if _asserts_apart(code, known)), None)
     return found
+
+
+def qualified_name(code: CodeType) -> str:
+    """`co_qualname`; on Python 3.10, which lacks it, read from the text, or the plain name where there is none."""
+    known = getattr(code, "co_qualname", None)
+    if known is not None:
+        return str(known)
+    text = text_of(code.co_filename)
+    path = locate(code, text) if text is not None else None
+    if text is None or path is None:
+        return code.co_name
+    tree = _tree(text, code.co_filename, future_flags(code))
+    parts = []
+    for depth, step in enumerate(path[:-1], start=1):
+        parts.append(step[0])
+        if tree.by_path[path[:depth]].co_flags & inspect.CO_NEWLOCALS:  # a function, not a class
+            parts.append("<locals>")
+    return ".".join([*parts, code.co_name])
 
 
 def extract(text: str, filename: str, path: Path, flags: int = 0) -> CodeType:

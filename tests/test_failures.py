@@ -23,7 +23,8 @@ def described(program):
 
     def observe(attempt):
         if attempt.error is not None:
-            found.append(failures.describe(attempt.error, stage="graph_break" if attempt.fate == "graph_break" else None))
+            stage = "graph_break" if attempt.fate == "graph_break" else None
+            found.append(failures.describe(attempt.error, stage=stage))
 
     torch._dynamo.reset()
     with hooks.observing(observe):

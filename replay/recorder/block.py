@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
+from replay import source
 from replay.errors import RecordingWarning, UsageError
 from replay.recorder import capture, later
 from replay.recorder.capture import Later
@@ -216,7 +217,7 @@ def _identity(attempt: hooks.Attempt, info: ErrorInfo) -> str:
     """
     if attempt.error is not None and failures.real_stack(attempt.error):
         return info.fingerprint
-    return f"{info.fingerprint} {failures.qualified_name(attempt.code)}"
+    return f"{info.fingerprint} {source.qualified_name(attempt.code)}"
 
 
 def _event(attempt: hooks.Attempt) -> Event | None:

@@ -31,9 +31,9 @@ from replay.recording import (
     StorageSpec,
 )
 from replay.selection import resumed_function
+from replay.source import qualified_name
 from replay.torch_adapter import configs, environment, hooks, sketches, state
 from replay.torch_adapter.compiling import Backend
-from replay.torch_adapter.failures import qualified_name
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
 

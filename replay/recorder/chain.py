@@ -15,8 +15,8 @@ from typing import Any
 from replay.errors import MissingError
 from replay.recorder import frames, history
 from replay.selection import resumed_function
+from replay.source import qualified_name
 from replay.torch_adapter import hooks, sketches
-from replay.torch_adapter.failures import qualified_name
 
 
 def root_of(

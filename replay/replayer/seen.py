@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from replay import isolation
+from replay import isolation, source
 from replay.recording import ErrorInfo, FrameOutcome
 from replay.torch_adapter import failures, hooks, later
 
@@ -71,7 +71,7 @@ class Seen:
         """What became of each code object, in the order of their first compilation."""
         return [
             FrameOutcome(
-                function=str(getattr(code, "co_qualname", code.co_name)),
+                function=source.qualified_name(code),
                 file=code.co_filename,
                 line=code.co_firstlineno,
                 compiles=int(tally[0]),

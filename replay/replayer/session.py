@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from replay import fingerprint, isolation, shipping
+from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Manifest, Missing, Outcome, Status
@@ -198,7 +198,7 @@ class _Replay:
 
         def allowed(code: CodeType) -> bool:
             verdict = selection.matches_code(code)
-            self.seen.names[verdict].add(str(getattr(code, "co_qualname", code.co_name)))
+            self.seen.names[verdict].add(source.qualified_name(code))
             return verdict
 
         return allowed

@@ -15,7 +15,6 @@ from typing import Any
 from replay.errors import UsageError
 from replay.torch_adapter import features
 
-
 _INNER = "_torchdynamo_orig_backend"
 """Where torch's wrappers keep what they wrap (torch >= 2.9)."""
 

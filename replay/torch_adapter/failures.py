@@ -144,11 +144,6 @@ def real_stack(error: BaseException) -> list[UserFrame]:
     return [_user_frame(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
 
 
-def qualified_name(code: CodeType) -> str:
-    """`co_qualname`, which Python 3.10 lacks: there the plain name."""
-    return str(getattr(code, "co_qualname", code.co_name))
-
-
 def _user_frames(error: BaseException, lines: list[Line]) -> Iterator[UserFrame]:
     frames = real_stack(error)
     if not frames:
