@@ -29,6 +29,7 @@ DEFAULTS = {
     "accumulated_recompile_limit": None,
     "dynamic": None,
     "fullgraph": None,
+    "backward": None,
     "mode": None,
     "config": {},
     "env": {},
@@ -97,6 +98,8 @@ def test_a_bundle_alone_is_replayed_as_recorded(replayer):
         (["--no-dynamic"], {"dynamic": False}),
         (["--fullgraph"], {"fullgraph": True}),
         (["--no-fullgraph"], {"fullgraph": False}),
+        (["--backward"], {"backward": True}),
+        (["--no-backward"], {"backward": False}),
         (["--mode", "max-autotune"], {"mode": "max-autotune"}),
         (
             ["--config", "dynamo.suppress_errors=true", "--config", "inductor.x=[1, 'a']"],
