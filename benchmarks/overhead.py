@@ -49,7 +49,9 @@ def timed_calls(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tenso
     return time.perf_counter() - started
 
 
-def compilation(model: torch.nn.Module, x: torch.Tensor, backend: str, rounds: int) -> tuple[float, float, int]:
+def compilation(
+    model: torch.nn.Module, x: torch.Tensor, backend: str, rounds: int
+) -> tuple[float, float, int]:
     """Seconds of a compilation off, the median of the ratios on/off, and frames compiled per round."""
     off_times, ratios = [], []
     frames: list[object] = []
@@ -101,7 +103,9 @@ def main() -> None:
     micros, ratio, hooked = steady_state(options.calls, options.rounds)
     print("| what | off | on / off | hook calls |")
     print("|---|---:|---:|---:|")
-    print(f"| a compiled call in steady state, {options.calls:,} calls | {micros:.1f} us | {ratio:.3f} | {hooked} |")
+    print(
+        f"| a compiled call in steady state, {options.calls:,} calls | {micros:.1f} us | {ratio:.3f} | {hooked} |"
+    )
     layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0).eval()
     encoder = torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).eval()
     cases = [

@@ -26,7 +26,13 @@ def outcomes(tmp_path_factory):
     """Outcomes by "NAME BACKEND", from a fresh process in an empty directory."""
     empty = tmp_path_factory.mktemp("empty")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "replay_recordings.py"), str(RECORDINGS), "recorded", *BACKENDS],
+        [
+            sys.executable,
+            str(ROOT / "tests" / "replay_recordings.py"),
+            str(RECORDINGS),
+            "recorded",
+            *BACKENDS,
+        ],
         cwd=empty,
         capture_output=True,
         text=True,

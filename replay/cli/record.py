@@ -61,7 +61,7 @@ class ScriptCommand(click.Command):
     type=click.Choice(EVENTS),
     default=("failure",),
     show_default=True,
-    help="What makes a bundle. Repeatable.",
+    help="What makes a bundle. This version records failures only.",
 )
 @click.option(
     "--only",

@@ -1,6 +1,8 @@
 """From a bundle and overrides to an outcome.
 
 launch   `run`: options, the child process, how it ended
+process  environment variables, caches, torch
+seen     what the hooks report
 session  the replay itself, in the child or in this process
 """
 

@@ -6,26 +6,24 @@ changes is put back. Options are checked in `replay.replayer.launch`; nothing is
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
-from replay.recording import Drift, ErrorInfo, Manifest, Missing, Outcome, Status
+from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
+from replay.replayer import process
+from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, features, hooks, later, state, tensors
-
-Request = Mapping[str, Any]
+from replay.torch_adapter import compiling, configs, environment, hooks, later, state, tensors
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +43,7 @@ def replay(request: Request) -> Outcome:
     isolation.announce("load")
     with ExitStack() as stack:
         bundle = stack.enter_context(load(request["path"]))
-        stack.enter_context(_variables(bundle.manifest, request))
+        stack.enter_context(process.variables(bundle.manifest, request))
         try:
             return _Replay(bundle, request, started).run(stack)
         except MissingError as error:
@@ -66,13 +64,14 @@ class _Replay:
     def run(self, stack: ExitStack) -> Outcome:
         """Everything, in order."""
         isolated = isolation.private_directory() is not None
-        _import_torch(self.request)
+        process.import_torch(self.request)
         backend_name = self.request["backend"]
         backend = None if backend_name is None else compiling.resolve(backend_name)
         chosen = dict(configs.parse(key, value) for key, value in self.request["config"].items())
         chosen.update(self.request["limits"])
         self.drift += environment.drift(
-            self.manifest.environment, environment.capture(_installed(self.manifest.environment.packages))
+            self.manifest.environment,
+            environment.capture(process.installed(self.manifest.environment.packages)),
         )
         builder = tensors.TensorBuilder(
             self.manifest.tensors, self.manifest.storages, self.bundle.blob, self._device
@@ -324,62 +323,6 @@ def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Out
         seconds={"load": seconds, "compile": 0.0, "run": 0.0, "total": seconds},
         missing=(Missing(what, "", "needed to replay the frame"), *bundle.manifest.missing),
     )
-
-
-@contextmanager
-def _variables(manifest: Manifest, request: Request) -> Iterator[None]:
-    """The environment variables of the replay; torch is not imported yet where the process is ours."""
-    before = dict(os.environ)
-    private = isolation.private_directory()
-    os.environ.update(environment.variables_to_set(manifest.environment.variables))
-    if private is not None:
-        os.environ.update(_private_caches(private))
-        if request["logs"]:
-            os.environ["TORCH_LOGS"] = request["logs"]
-    elif request["logs"]:
-        raise UsageError(
-            "--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself"
-        )
-    os.environ.update(request["env"])
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-def _private_caches(directory: Path) -> dict[str, str]:
-    """Fresh cache directories, so that no earlier compilation answers in place of the compiler."""
-    return {
-        "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
-        "TRITON_CACHE_DIR": str(directory / "triton"),
-        "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
-        "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
-    }
-
-
-def _import_torch(request: Request) -> None:
-
-    try:
-        features.module("torch")
-        features.module("torch._dynamo")
-    except ValueError as error:
-        if not request["logs"]:
-            raise
-        raise UsageError(f"--logs {request['logs']!r}: {str(error).strip().splitlines()[0]}") from None
-    features.check_hooks()
-
-
-def _installed(names: Mapping[str, str]) -> dict[str, str]:
-    from importlib import metadata
-
-    found = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _torch_version() -> str:

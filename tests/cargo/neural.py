@@ -432,7 +432,9 @@ def graph_module(value):
     assert value(torch.ones(1, 2)).shape == (1, 2) and "return" in value.code
 
 
-@case(lambda: (dict.__dict__["fromkeys"], types.FunctionType.__dict__["__closure__"], type.__dict__["__name__"]))
+@case(
+    lambda: (dict.__dict__["fromkeys"], types.FunctionType.__dict__["__closure__"], type.__dict__["__name__"])
+)
 def descriptors_of_builtin_types_travel_by_dill(value):
     assert value[0].__name__ == "fromkeys" and value[1] is types.FunctionType.__dict__["__closure__"]
     assert value[2].__get__(int) == "int"

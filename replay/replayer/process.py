@@ -1,0 +1,73 @@
+"""The process that replays: its environment variables, its caches, its torch. Nothing here knows frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from replay import isolation
+from replay.errors import UsageError
+from replay.recording import Manifest
+from replay.torch_adapter import environment, features
+
+Request = Mapping[str, Any]
+
+
+@contextmanager
+def variables(manifest: Manifest, request: Request) -> Iterator[None]:
+    """The environment variables of the replay; torch is not imported yet where the process is ours."""
+    before = dict(os.environ)
+    private = isolation.private_directory()
+    os.environ.update(environment.variables_to_set(manifest.environment.variables))
+    if private is not None:
+        os.environ.update(_private_caches(private))
+        if request["logs"]:
+            os.environ["TORCH_LOGS"] = request["logs"]
+    elif request["logs"]:
+        raise UsageError(
+            "--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself"
+        )
+    os.environ.update(request["env"])
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _private_caches(directory: Path) -> dict[str, str]:
+    """Fresh cache directories, so that no earlier compilation answers in place of the compiler."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor"),
+        "TRITON_CACHE_DIR": str(directory / "triton"),
+        "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
+        "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
+    }
+
+
+def import_torch(request: Request) -> None:
+    """Import torch under the variables that are set; UsageError if it refuses the spec of `--logs`."""
+    try:
+        features.module("torch")
+        features.module("torch._dynamo")
+    except ValueError as error:
+        if not request["logs"]:
+            raise
+        raise UsageError(f"--logs {request['logs']!r}: {str(error).strip().splitlines()[0]}") from None
+    features.check_hooks()
+
+
+def installed(names: Mapping[str, str]) -> dict[str, str]:
+    """Which of these distributions are here, with their versions."""
+    from importlib import metadata
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
