@@ -15,7 +15,7 @@ from replay.bundle.publishing import PendingFile
 from replay.bundle.references import find_broken_reference
 from replay.recording import Entry, Manifest
 
-_SLICE = 4 << 20  # bytes that are hashed and written at the same time
+_SLICE = 1 << 20  # bytes that are hashed at once
 _OVERLAP = 256 << 10  # below this, a second thread costs more than it saves
 
 
@@ -149,12 +149,10 @@ class BundleWriter:
         chunk = chunk.cast("B")
         if sums.size + len(chunk) > limit:
             raise ValueError(f"{sums.entry}: more bytes came than the {limit} that were announced")
-        for start in range(0, len(chunk), _SLICE):
-            piece = chunk[start : start + _SLICE]
-            if self._alone or len(piece) < _OVERLAP:
-                self._write_alone(piece, sums)
-            else:
-                self._write_beside(piece, sums)
+        if self._alone or len(chunk) < _OVERLAP:
+            self._write_alone(chunk, sums)
+        else:
+            self._write_beside(chunk, sums)
 
     def _write_alone(self, piece: memoryview, sums: _Sums) -> None:
         sums.update(piece)
@@ -184,8 +182,12 @@ class _Sums:
         self._hasher = layout.new_hasher(entry)
 
     def update(self, data: memoryview) -> None:
-        self.crc = zlib.crc32(data, self.crc)
-        self._hasher.update(data)
+        for start in range(
+            0, len(data), _SLICE
+        ):  # so that the second reads what the first has left in the cache
+            piece = data[start : start + _SLICE]
+            self.crc = zlib.crc32(piece, self.crc)
+            self._hasher.update(piece)
         self.size += len(data)
 
     def digest(self) -> str:
