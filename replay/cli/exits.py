@@ -63,6 +63,9 @@ def write_result(draw: Callable[[Any], object]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         close_stdout()
+    except OSError as error:
+        close_stdout()
+        raise ReplayError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ import click
 from replay import script
 from replay.cli import exits
 from replay.cli.values import at_least_one
-from replay.errors import ReplayError
+from replay.errors import ReplayError, UsageError
 from replay.report.text import count
 
 EVENTS = ("failure", "graph_break", "recompile", "accuracy", "all")
@@ -95,16 +95,21 @@ def command(module: str | None, arguments: tuple[str, ...], **options: Any) -> i
         program = script.Program(arguments[0], arguments[1:])
     else:
         program = script.Program(module, arguments, is_module=True)
-    ended, bundles = _run_recorded(program, options)
+    if Path(options["directory"]).exists() and not Path(options["directory"]).is_dir():
+        raise UsageError(f"--output {options['directory']}: it is no directory; name another one")
+    ended, bundles, lost = _run_recorded(program, options)
     code = 0 if ended is None else _end(ended)
-    exits.say(_summarise(bundles, failures_only=options["on"] == ("failure",)))
+    exits.say(_summarise(bundles, lost, failures_only=options["on"] == ("failure",)))
     return code
 
 
 def _run_recorded(
     program: script.Program, options: dict[str, Any]
-) -> tuple[BaseException | None, Sequence[Path]]:
-    """The exception that ended the program, and the bundles. Errors of our own come out as ReplayError."""
+) -> tuple[BaseException | None, Sequence[Path], int]:
+    """The exception that ended the program, the bundles, and how many failures were lost.
+
+    Errors of our own come out as ReplayError.
+    """
     ended: BaseException | None = None
     recorder: Any = None
     settings = {**options, "only": options["only"] or None}
@@ -124,7 +129,7 @@ def _run_recorded(
             raise
     except BaseException as error:  # noqa: BLE001  # the program's own, as Python itself would catch it
         ended = error
-    return ended, recorder.bundles if recorder is not None else ()
+    return (ended, (), 0) if recorder is None else (ended, recorder.bundles, recorder.lost)
 
 
 def _end(error: BaseException) -> int:
@@ -140,7 +145,10 @@ def _end(error: BaseException) -> int:
     return code
 
 
-def _summarise(bundles: Sequence[Path], *, failures_only: bool) -> str:
+def _summarise(bundles: Sequence[Path], lost: int, *, failures_only: bool) -> str:
+    if lost:
+        told = f"{count(lost, 'failure')} could not be recorded; a RecordingWarning above says why"
+        return told if not bundles else f"{told}\n{_summarise(bundles, 0, failures_only=failures_only)}"
     if not bundles:
         return "no failure was recorded" if failures_only else "nothing was recorded"
     what = count(len(bundles), "failure" if failures_only else "bundle")

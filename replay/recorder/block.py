@@ -52,7 +52,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     booleans and small tensors; the rest as metadata), "full" or "metadata". `ship`: names of installed packages
     whose code travels by value. `max_bundles`: stop after so many distinct ones.
 
-    `bundles` lists the files. The exception that reaches the caller is the program's own; it gains a note with the
+    `bundles` lists the files; `lost` counts the failures that could not be recorded, each told by a warning.
+    The exception that reaches the caller is the program's own; it gains a note with the
     path and the command that replays it. Nothing is written and nothing stays patched where nothing fails.
 
     Raises UsageError for a bad argument, UnsupportedTorchError on entry for a torch whose hooks are unknown.
@@ -70,7 +71,10 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         crash_safe: bool = False,
         max_bundles: int = 16,
     ) -> None:
+        if callable(directory):
+            raise UsageError("@record needs parentheses and a directory: @replay.record('failures/')")
         self.directory = Path(directory)
+        self.lost = 0  # failures that could not be recorded
         self.bundles: list[Path] = []
         self._events = _events(on)
         self._selection = Selection.of(only)
@@ -136,6 +140,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         try:
             self._handle(attempt)
         except Exception as error:  # noqa: BLE001 - the program must not notice
+            self.lost += 1
             _warn(f"replay could not record {attempt.code.co_name!r}: {type(error).__name__}: {error}")
 
     def _handle(self, attempt: hooks.Attempt) -> None:
@@ -168,6 +173,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             ):
                 self._handle_later(stage, *found)
         except Exception as error:  # noqa: BLE001 - the program must not notice
+            self.lost += 1
             _warn(f"replay could not record a failure ({stage}): {type(error).__name__}: {error}")
 
     def _handle_later(

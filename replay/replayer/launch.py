@@ -111,6 +111,10 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
     """The outcome of a child that did not live to answer."""
     recorded = bundle.manifest.error
     if result.phase in ("", "load"):
+        if result.ending == "timeout":
+            raise ReplayError(
+                f"{bundle.path}: after {result.reason} nothing was compiled yet; raise --timeout"
+            )
         raise ReplayError(
             f"{bundle.path}: the replaying process ended ({result.ending}: {result.reason}) before it compiled "
             f"anything; the end of its output:\n{result.stderr.strip()}"

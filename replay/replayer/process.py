@@ -56,7 +56,7 @@ def import_torch(request: Request) -> None:
     except ValueError as error:
         if not request["logs"]:
             raise
-        raise UsageError(f"--logs {request['logs']!r}: {str(error).strip().splitlines()[0]}") from None
+        raise UsageError(f"--logs {request['logs']!r}: {' '.join(str(error).split())[:300]}") from None
     features.check_hooks()
 
 

@@ -21,6 +21,7 @@ class Seen:
     traces: dict[int, Any] = field(default_factory=dict)
     names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
     _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
+    suppressed: bool = False  # an error was hidden by suppress_errors
     subject: CodeType | None = None  # of the function that is replayed
     breaks: int = 0  # graph breaks that torch had counted at the last look
     _exceptions: list[BaseException] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Seen:
         tally[2] += attempt.seconds
         self.breaks = breaks
         error = attempt.error
+        self.suppressed |= attempt.fate == "suppressed"
         if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
             soft = attempt.fate == "graph_break"
             info = failures.describe(error, stage="graph_break" if soft else None, code=attempt.code)

@@ -108,6 +108,8 @@ class _Replay:
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
         self._check_selection()
+        if self.seen.suppressed:
+            self.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
         return self._outcome(loaded, seconds)
 
     def _root(self, loaded: shipping.Loaded) -> dict[str, Any]:
@@ -274,7 +276,7 @@ class _Replay:
         if status == "different":
             lacking = self._lacking(loaded, failed)
             if lacking:
-                status, missing = "missing", lacking + missing
+                status, missing = "missing", [*lacking, *(one for one in missing if one not in lacking)]
         compile_seconds = sum(frame.seconds for frame in self.seen.frames())
         return Outcome(
             bundle=str(self.bundle.path),
@@ -297,10 +299,13 @@ class _Replay:
 
     def _lacking(self, loaded: shipping.Loaded, failed: list[ErrorInfo]) -> list[Missing]:
         """Why another failure than the recorded one may come from what the replay lacks."""
-        lacking = [
-            Missing(name, "", "was used and is not in the bundle") for name in dict.fromkeys(loaded.touched)
+        known = list({one.name: one for one in (*loaded.missing, *self.manifest.missing)}.values())
+        lacking = [one for one in known if one.name in loaded.touched]
+        lacking += [
+            Missing(name, "", "was used and is not in the bundle")
+            for name in dict.fromkeys(loaded.touched)
+            if name not in {one.name for one in known}
         ]
-        known = [*loaded.missing, *self.manifest.missing]
         for error in failed:
             if "MissingError" in error.message + error.traceback or "<missing " in error.message:
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]

@@ -19,8 +19,14 @@ def open_console(stream: TextIO) -> Console:
     """
     from rich.console import Console
 
+    class Literal(Console):
+        """rich ends the process with code 1 when the reader goes away; which code that is, is not its business."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     wide = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    console = Console(
+    console = Literal(
         file=stream,
         width=None if wide else PIPE_WIDTH,
         markup=False,

@@ -69,10 +69,12 @@ def draw_errors(page: Page, outcome: Outcome) -> None:
     elif outcome.status == "passed":
         if outcome.recorded_error is not None:
             page.line(f"recorded: {_one_line(outcome.recorded_error)}", indent=0)
+    elif outcome.status == "missing":
+        # what is raised without the missing part says more about the placeholder than about the failure
+        if outcome.recorded_error is not None:
+            page.line(f"recorded: {_one_line(outcome.recorded_error)}", indent=0)
     elif outcome.error is not None:
         page.line(_full_text(outcome.error), indent=0)
-    elif outcome.recorded_error is not None and outcome.status == "missing":
-        page.line(f"recorded: {_one_line(outcome.recorded_error)}", indent=0)
 
 
 def _draw_error(page: Page, label: str, error: ErrorInfo | None) -> None:
@@ -100,7 +102,8 @@ def draw_missing(page: Page, outcome: Outcome) -> None:
     """What the recording or this machine lacks; with any other status it was not needed."""
     label = "missing" if outcome.status == "missing" else "not loaded, and not needed"
     for one in outcome.missing:
-        page.line(f"{label}: {one.name} ({one.type}): {one.reason}", indent=0)
+        kind = f" ({one.type})" if one.type else ""
+        page.line(f"{label}: {one.name}{kind}: {one.reason}", indent=0)
 
 
 def draw_frames(page: Page, outcome: Outcome) -> None:

@@ -94,7 +94,8 @@ def check_mode(mode: str, backend: Any) -> None:
     torch = features.module("torch")
     if backend != "inductor":
         raise UsageError(f"--mode {mode!r}: only the inductor backend has modes; add --backend inductor")
-    known = ["default", *features.require(features.module("torch._inductor"), "list_mode_options")()]
+    options = features.require(features.module("torch._inductor"), "list_mode_options")()
+    known = list(dict.fromkeys(["default", *options]))
     if mode not in known:
         raise UsageError(f"--mode {mode!r}: torch {torch.__version__} knows {', '.join(known)}")
 
@@ -178,7 +179,7 @@ def set_logs(spec: str) -> None:
     try:
         features.require(logging, "_parse_log_settings")(spec)
     except Exception as error:  # noqa: BLE001 - torch raises what it likes
-        raise UsageError(f"--logs {spec!r}: {str(error).strip().splitlines()[0]}") from None
+        raise UsageError(f"--logs {spec!r}: {' '.join(str(error).split())[:300]}") from None
 
 
 def _registry() -> dict[str, Any]:
