@@ -342,7 +342,7 @@ def test_inspect_of_what_is_no_bundle_is_a_message(tmp_path):
 
 @pytest.fixture
 def recorder(monkeypatch, tmp_path):
-    seen = SimpleNamespace(calls=[], errors=[], bundles=[], refuse=None)
+    seen = SimpleNamespace(calls=[], errors=[], bundles=[], refuse=None, lost=0)
 
     @contextmanager
     def record(*positional, **options):
@@ -494,3 +494,31 @@ def test_a_pipe_that_closes_early_is_no_traceback(tmp_path):
         ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert result.stderr == ""
+
+
+def test_lost_failures_are_counted_in_the_last_line(recorder):
+    recorder.lost = 2
+    assert "2 failures could not be recorded" in invoke("record", "p.py", "pass").stderr
+
+
+def test_an_output_that_is_no_directory_is_refused_before_the_program_runs(recorder, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = invoke("record", "-o", "taken", "p.py", "pass")
+    assert result.exit_code == 2 and "taken" in result.stderr and not recorder.calls
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("target", "code"), [("/dev/full", 2), ("pipe", 0)])
+def test_standard_output_that_refuses_is_no_verdict_and_no_traceback(target, code):
+    bundle = next((Path(__file__).parent.parent / "recordings").glob("*.rec"))
+    command = f"{sys.executable} -m replay inspect {bundle} "
+    command += "> /dev/full" if target != "pipe" else "| true; exit ${PIPESTATUS[0]}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
