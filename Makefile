@@ -28,7 +28,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 test: check
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 bench: $(STAMP)
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
