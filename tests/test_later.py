@@ -6,15 +6,10 @@ One process records all programs; another one, without them, replays. The progra
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
+from processes import run_python
 
 HEAD = "import torch, replay, sys\nfrom torch._dynamo.backends.common import aot_autograd\n"
 
@@ -116,26 +111,13 @@ def found(tmp_path_factory):
     folder, bundles = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("later")
     for name, text in PROGRAMS.items():
         (folder / f"{name}.py").write_text(HEAD + text, encoding="utf-8")
-    recorded = json.loads(run(RECORD, folder, str(bundles), *PROGRAMS).splitlines()[-1])
+    recorded = json.loads(run_python(folder, "-c", RECORD, str(bundles), *PROGRAMS).splitlines()[-1])
     shutil.rmtree(folder)
     paths = [path for one in recorded.values() for path in one["bundles"]]
-    replayed = json.loads(run(REPLAY, bundles, *paths).splitlines()[-1])
+    replayed = json.loads(run_python(bundles, "-c", REPLAY, *paths).splitlines()[-1])
     for one in recorded.values():
         one["outcomes"] = [replayed[path] for path in one["bundles"]]
     return recorded
-
-
-def run(text, directory, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", text, *arguments],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from processes import run_python
 
 import replay
 from replay.fingerprint import same, same_text
@@ -25,23 +23,10 @@ BACKENDS = ("eager", "aot_eager", "inductor")
 def outcomes(tmp_path_factory):
     """Outcomes by "NAME BACKEND", from a fresh process in an empty directory."""
     empty = tmp_path_factory.mktemp("empty")
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "tests" / "replay_recordings.py"),
-            str(RECORDINGS),
-            "recorded",
-            *BACKENDS,
-        ],
-        cwd=empty,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    program = str(ROOT / "tests" / "replay_recordings.py")
+    printed = run_python(empty, program, str(RECORDINGS), "recorded", *BACKENDS)
     assert not list(empty.iterdir())
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(printed.splitlines()[-1])
 
 
 def test_there_are_at_least_ten_and_each_stands_beside_its_program():

@@ -6,17 +6,12 @@ One process records them all; the files are deleted; another process, in an empt
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from replay.fingerprint import same_text
-
-ROOT = Path(__file__).parent.parent
 
 PACKAGE = {
     "mylib/__init__.py": "",
@@ -145,24 +140,11 @@ def outcomes(tmp_path_factory):
     for name, text in {**PACKAGE, "program.py": PROGRAM}.items():
         (program / name).parent.mkdir(exist_ok=True)
         (program / name).write_text(text, encoding="utf-8")
-    recorded = run([sys.executable, "program.py", str(bundles)], program)
+    recorded = run_python(program, "program.py", str(bundles))
     paths = dict(line.split("\t") for line in recorded.splitlines())
     shutil.rmtree(program)
-    replayed = json.loads(run([sys.executable, "-c", REPLAY, *paths.values()], empty).splitlines()[-1])
+    replayed = json.loads(run_python(empty, "-c", REPLAY, *paths.values()).splitlines()[-1])
     return {name: replayed[path] for name, path in paths.items()}
-
-
-def run(command, directory):
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
