@@ -189,6 +189,11 @@ def test_an_option_that_cannot_be_honoured_is_a_usage_error(options, words, bund
         here(bundles["module_fails"], **options)
 
 
+def test_a_log_spec_that_torch_does_not_take_is_a_usage_error(bundles):
+    with pytest.raises(UsageError, match="--logs 'nonsense'"):
+        replay.run(bundles["module_fails"], logs="nonsense")
+
+
 @pytest.mark.parametrize(
     "pattern", ["forward", "Block.forward", "Block.*", re.compile("Block"), ["x", "forward"]]
 )

@@ -153,10 +153,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             return
         soft = attempt.fate == "graph_break"
         info = failures.describe(attempt.error, stage="graph_break" if soft else None, code=attempt.code)
-        with self._lock:
-            path = self._seen.get(_identity(attempt, info)) or self._write(attempt, event, info)
-        if path is not None:
-            _tell(attempt, info, path)
+        self._keep(attempt, event, info)
 
     def _observe_backward(self, compile_id: str, error: BaseException) -> None:
         """Called in the thread that compiles a backward graph late, when that fails; must not raise."""
@@ -181,15 +178,22 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     ) -> None:
         assert attempt.error is not None
         info = failures.describe(attempt.error, stage=stage, code=attempt.code, trace=trace)
+        self._keep(attempt, "failure", info, particulars)
+
+    def _keep(
+        self, attempt: hooks.Attempt, event: Event, info: ErrorInfo, particulars: Later | None = None
+    ) -> None:
+        """Write the failure's bundle unless this block has it already, and say where it is."""
+        identity = _identity(attempt, info)
         with self._lock:
-            path = self._seen.get(_identity(attempt, info)) or self._write(
-                attempt, "failure", info, particulars
-            )
+            path = self._seen.get(identity) or self._write(attempt, event, info, particulars)
+            if path is not None:
+                self._seen[identity] = path
         if path is not None:
             _tell(attempt, info, path)
 
     def _write(
-        self, attempt: hooks.Attempt, event: Event, info: ErrorInfo, particulars: Later | None = None
+        self, attempt: hooks.Attempt, event: Event, info: ErrorInfo, particulars: Later | None
     ) -> Path | None:
         if len(self._seen) >= self._max:
             if not self._full:
@@ -210,7 +214,6 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             warn=_warn,
             later=particulars,
         )
-        self._seen[_identity(attempt, info)] = path
         if path not in self.bundles:
             self.bundles.append(path)
         return path

@@ -51,13 +51,11 @@ def _private_caches(directory: Path) -> dict[str, str]:
 def import_torch(request: Request) -> None:
     """Import torch under the variables that are set; UsageError if it refuses the spec of `--logs`."""
     try:
-        features.module("torch")
-        features.module("torch._dynamo")
+        features.load()
     except ValueError as error:
         if not request["logs"]:
             raise
         raise UsageError(f"--logs {request['logs']!r}: {' '.join(str(error).split())[:300]}") from None
-    features.check_hooks()
 
 
 def installed(names: Mapping[str, str]) -> dict[str, str]:

@@ -60,6 +60,7 @@ class _Replay:
         self.notes: list[str] = []
         self.seen = Seen()
         self.remapped: set[str] = set()
+        self.selection = Selection(request["function"])
 
     def run(self, stack: ExitStack) -> Outcome:
         """Everything, in order."""
@@ -91,7 +92,7 @@ class _Replay:
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
         if subject is root["function"]:
-            self._earlier_calls(root, fullgraph=fullgraph, compiled=compiling.compiled)
+            self._earlier_calls(root, fullgraph=fullgraph)
         self.drift += state.seed(self.manifest.state)
         function = compiling.compiled(
             subject,
@@ -190,35 +191,32 @@ class _Replay:
 
     def _selects_frame(self) -> bool:
         frame = self.manifest.frame
-        return Selection(self.request["function"]).matches_frame(frame.name, frame.function)
+        return self.selection.matches_frame(frame.name, frame.function)
 
     def _gate(self) -> Callable[[CodeType], bool] | None:
-        selection = Selection(self.request["function"])
-        if not selection.patterns:
+        if not self.selection.patterns:
             return None
 
         def allowed(code: CodeType) -> bool:
-            verdict = selection.matches_code(code)
+            verdict = self.selection.matches_code(code)
             self.seen.names[verdict].add(source.qualified_name(code))
             return verdict
 
         return allowed
 
     def _check_selection(self) -> None:
-        if self.request["function"] and not self.seen.names[True]:
+        if self.selection.patterns and not self.seen.names[True]:
             offered = ", ".join(sorted(self.seen.names[False])) or "none"
-            pattern = Selection(self.request["function"])
-            raise UsageError(f"--function {pattern}: matches no function; compiled here would be: {offered}")
+            raise UsageError(
+                f"--function {self.selection}: matches no function; compiled here would be: {offered}"
+            )
 
-    def _earlier_calls(
-        self, root: Mapping[str, Any], *, fullgraph: bool, compiled: Callable[..., Any]
-    ) -> None:
+    def _earlier_calls(self, root: Mapping[str, Any], *, fullgraph: bool) -> None:
         """Repeat, with the eager backend, the calls that compiled the frame before it failed."""
         if not root["calls"]:
             return
-
         isolation.announce("compile")
-        function = compiled(
+        function = compiling.compiled(
             root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
         )
         failed = 0
@@ -277,7 +275,8 @@ class _Replay:
             lacking = self._lacking(loaded, failed)
             if lacking:
                 status, missing = "missing", [*lacking, *(one for one in missing if one not in lacking)]
-        compile_seconds = sum(frame.seconds for frame in self.seen.frames())
+        compiled = tuple(self.seen.frames())
+        compile_seconds = sum(frame.seconds for frame in compiled)
         return Outcome(
             bundle=str(self.bundle.path),
             status=status,
@@ -285,7 +284,7 @@ class _Replay:
             function=self.manifest.frame.function,
             error=match or (failed[0] if failed else None),
             recorded_error=self.manifest.error,
-            frames=tuple(self.seen.frames()),
+            frames=compiled,
             seconds={
                 "load": seconds["load"],
                 "compile": compile_seconds,

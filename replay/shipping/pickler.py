@@ -131,7 +131,7 @@ class Shipper(pickle.Pickler):
 def _choose(cls: type) -> Reducer:
     if issubclass(cls, type):
         return classes.reduce_class
-    if issubclass(cls, types.ModuleType) and cls.__module__ != "torch._ops":
+    if issubclass(cls, types.ModuleType) and not objects.holds_operators(cls):
         return modules.reduce_module
     if issubclass(cls, enum.Enum):
         return generated.reduce_member

@@ -36,7 +36,7 @@ def reducers() -> dict[type, Any]:
         type(torch.ops.aten): reduce_operators,
         type(torch.ops.aten.add): reduce_operator,
         type(torch.ops.aten.add.Tensor): reduce_operator,
-        objects.find("torch._library.custom_ops.CustomOpDef"): reduce_custom_op,
+        objects.custom_op_type(): reduce_custom_op,
     }
 
 

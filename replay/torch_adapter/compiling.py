@@ -173,15 +173,6 @@ def reset() -> None:
     features.module("torch._dynamo").reset()
 
 
-def set_logs(spec: str) -> None:
-    """`--logs`, as TORCH_LOGS. UsageError for a spec that torch does not take."""
-    logging = features.module("torch._logging._internal")
-    try:
-        features.require(logging, "_parse_log_settings")(spec)
-    except Exception as error:  # noqa: BLE001 - torch raises what it likes
-        raise UsageError(f"--logs {spec!r}: {' '.join(str(error).split())[:300]}") from None
-
-
 def _registry() -> dict[str, Any]:
     registry = features.module("torch._dynamo.backends.registry")
     return dict(features.require(registry, "_COMPILER_FNS"))

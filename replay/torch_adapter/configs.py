@@ -56,12 +56,6 @@ def changed() -> dict[str, Any]:
     return found
 
 
-def current(key: str) -> Any:
-    """The value of a key now. UsageError for a key that this torch does not have."""
-    module, name = _resolve(key)
-    return getattr(module, name)
-
-
 def parse(key: str, value: Any) -> tuple[str, Any]:
     """Check one `KEY=VALUE` of a user's. Accepts "dynamo.x" and torch's full module name.
 

@@ -43,6 +43,13 @@ def module(name: str) -> ModuleType:
         raise UnsupportedTorchError(_message(name, str(error))) from error
 
 
+def load() -> None:
+    """Import torch with its compiler, and check the hooks. Raises MissingError or UnsupportedTorchError."""
+    module("torch")
+    module("torch._dynamo")
+    check_hooks()
+
+
 def require(owner: Any, name: str) -> Any:
     """`getattr`, with an UnsupportedTorchError that names what is gone."""
     try:

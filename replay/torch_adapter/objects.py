@@ -91,11 +91,6 @@ def wrapped_by_dynamo(function: Any) -> tuple[str, Any] | None:
     return ("disable" if values.get("_torchdynamo_disable") else "compile"), original
 
 
-def optimized_module_type() -> Any:
-    """The class of compiled modules."""
-    return find("torch._dynamo.eval_frame.OptimizedModule")
-
-
 def original_module(module: Any) -> Any:
     """The module that was compiled."""
     return module._orig_mod
@@ -123,6 +118,16 @@ def custom_ops(names: frozenset[str]) -> list[Any]:
 def _is_named(qualified: str, names: frozenset[str]) -> bool:
     namespace, _, name = qualified.replace("/", "::").partition("::")
     return namespace in names and name in names
+
+
+def custom_op_type() -> Any:
+    """The class of operators that `torch.library.custom_op` makes."""
+    return find("torch._library.custom_ops.CustomOpDef")
+
+
+def holds_operators(cls: type) -> bool:
+    """Whether a class of modules is that of `torch.ops` or one of its namespaces."""
+    return cls.__module__ == "torch._ops"
 
 
 def custom_op_definition(qualified_name: str) -> Any:
