@@ -11,6 +11,7 @@ lines at the top of a program mean is in tests/catalogue/README.md. Assertions a
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import json
 import os
@@ -31,7 +32,8 @@ SECTIONS = {
     "elsewhere": "Wherever it is replayed",
 }
 HEADER = re.compile(
-    r"^# (record|replay|expects|package|project|needs|names|warns|note): *(.+?) *$", re.MULTILINE
+    r"^# (record|replay|expects|package|project|needs|names|warns|note|patience|hides): *(.+?) *$",
+    re.MULTILINE,
 )
 PATIENCE = 900  # seconds for each of the two processes
 
@@ -51,6 +53,10 @@ class Program:
     names: tuple[str, ...] = ()  # what the outcome must call missing
     warns: str = ""  # what a RecordingWarning must say
     note: str = ""
+    patience: float | None = (
+        None  # seconds that the recorder gives to one call of the program's, if not its own
+    )
+    hides: tuple[str, ...] = ()  # modules that cannot be imported on replay
 
     @property
     def absent(self) -> str:
@@ -104,6 +110,8 @@ def _program(path: Path) -> Program:
         names=tuple(lines.get("names", [])),
         warns=lines.get("warns", [""])[0],
         note=" ".join(lines.get("note", [])),
+        patience=float(lines["patience"][0]) if "patience" in lines else None,
+        hides=words("hides"),
     )
 
 
@@ -144,12 +152,13 @@ def _lay_out(chosen: list[Program], place: Path) -> None:
 
 
 def _in_process(python: str, directory: Path, verb: str, bundles: str, *names: str) -> dict:
+    path = [str(TESTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     with tempfile.TemporaryDirectory(prefix="replay-catalogue-") as folder:
         result = Path(folder, "result.json")
         done = subprocess.run(
             [python, str(Path(__file__).resolve()), verb, bundles, str(result), *names],
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": str(TESTS.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
             check=False,
@@ -178,8 +187,10 @@ def _record(target: Path, program: Program) -> dict:
     import warnings
 
     import replay
+    from replay.shipping import patience
 
-    error, rec = None, replay.record(target, **program.record)
+    error, rec, usual = None, replay.record(target, **program.record), patience.SECONDS
+    patience.SECONDS = program.patience or usual
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -187,6 +198,7 @@ def _record(target: Path, program: Program) -> dict:
                 runpy.run_path(f"{program.name}.py", run_name="__main__")
         except Exception as raised:
             error = raised
+    patience.SECONDS = usual
     told = [str(one.message) for one in caught if issubclass(one.category, replay.errors.RecordingWarning)]
     return {
         "bundles": [str(path) for path in rec.bundles],
@@ -219,10 +231,25 @@ def _replay(path: Path, program: Program) -> dict:
         event = bundle.manifest.event
         lacking = [asdict(one) for one in bundle.manifest.missing]
     try:
-        outcome = asdict(replay.run(path, **{"isolate": False, **program.replay}))
+        with _hidden(program.hides):
+            outcome = asdict(replay.run(path, **{"isolate": False, **program.replay}))
     except Exception as error:
         return {"event": event, "status": f"raised {type(error).__name__}: {error}", "lacking": lacking}
     return {"event": event, "lacking": lacking, **outcome}
+
+
+@contextlib.contextmanager
+def _hidden(names: tuple[str, ...]):
+    """While inside, these packages are as if they were not installed."""
+    tops = [name for name in sys.modules if name.partition(".")[0] in names]
+    before = {name: sys.modules.pop(name) for name in tops}
+    sys.modules.update(dict.fromkeys(names))  # None: the import system raises ModuleNotFoundError
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
 
 
 # Reading what was found.
@@ -259,9 +286,8 @@ def _wrong(program: Program, outcome: dict) -> list[str]:
         wrong.append("it does not say what is missing")
     wrong += [f"it does not name {name!r}" for name in program.names if not _names(missing, name)]
     if wrong:
-        wrong.append(
-            f"missing: {missing}\nnotes: {outcome.get('notes')}\n{(error or {}).get('traceback', '')}"
-        )
+        trace = (error or {}).get("traceback", "").splitlines()[-12:]
+        wrong.append("\n".join([f"missing: {missing}", f"notes: {outcome.get('notes')}", *trace]))
     return wrong
 
 
