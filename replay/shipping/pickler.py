@@ -126,7 +126,7 @@ class Shipper(pickle.Pickler):
             return reducer(self._dumping, value)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - the user's own: a SystemExit must not end the program
+        except BaseException as error:
             if isinstance(error, RecursionError) and not self._dumping.shallow:
                 raise  # `dump` tries again with a larger stack
             return reduce_lost(self._dumping, value, f"pickling it raised {type(error).__name__}: {error}")
