@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import signal
+import struct
 import threading
 import time
 import types
+from typing import NewType
 
 import pytest
 from test_shipping import dump, loaded
 
+from replay.errors import MissingError
 from replay.shipping import asking, patience
 from replay.shipping.dumping import Dumping
 from replay.shipping.policy import Policy
@@ -201,3 +204,28 @@ def test_an_object_that_comes_back_as_another_class_is_named():
         assert [(one.name, one.reason) for one in values.missing] == [
             ("an object of Connection", "its own pickling made a dict of it")
         ]
+
+
+class Key:
+    """Its hash needs what is made of other objects, and it is a key of what it holds."""
+
+    def __init__(self):
+        self.parts = [1]
+        self.table = {self: 1}
+
+    def __hash__(self):
+        return hash(tuple(self.parts))
+
+
+def test_values_that_cannot_be_made_are_missing_and_no_traceback():
+    with pytest.raises(MissingError, match="making them raised AttributeError"), loaded(dump({"x": Key()})):
+        pass
+
+
+Identity = NewType("Identity", int)
+
+
+def test_new_types_and_structs_travel():
+    with loaded(dump({"new": Identity, "struct": struct.Struct("<i")})) as values:
+        assert values.root["new"].__supertype__ is int and values.root["new"](3) == 3
+        assert values.root["struct"].unpack(b"\x01\0\0\0") == (1,)

@@ -11,6 +11,7 @@ import functools
 import io
 import pickle
 import socket
+import struct
 import threading
 import types
 import typing
@@ -101,6 +102,8 @@ KNOWN: dict[type, Reducer] = {
     classmethod: others.reduce_wrapped,
     typing.TypeVar: others.reduce_type_variable,
     typing.ParamSpec: others.reduce_type_variable,
+    typing.NewType: others.reduce_new_type,
+    struct.Struct: others.reduce_struct,
     Placeholder: lambda _, value: reduce_again(value),
 }
 
