@@ -259,6 +259,11 @@ def reduce_type_variable(dumping: Dumping, variable: Any) -> Any:
     return make_type_variable, (type(variable), name, getattr(variable, "__constraints__", ()), options)
 
 
+def reduce_parameters(dumping: Dumping, value: Any) -> Reduced:
+    """What annotates `*args` or `**kwargs`: the attribute of its ParamSpec."""
+    return getattr, (value.__origin__, "args" if type(value) is typing.ParamSpecArgs else "kwargs")
+
+
 def reduce_new_type(dumping: Dumping, value: Any) -> Any:
     """A NewType: by name where a library defines it."""
     if (
