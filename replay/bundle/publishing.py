@@ -75,16 +75,21 @@ class PendingFile:
             self._file.truncate(offset)
             self.position = self._file.seek(offset)
 
-    def publish(self) -> Path:
-        """Give the file, now on disk for good, the first of `stem.rec`, `stem-2.rec`, ... that is free."""
+    def publish(self, *, durable: bool = True) -> Path:
+        """Give the file, now on disk for good, the first of `stem.rec`, `stem-2.rec`, ... that is free.
+
+        Not `durable`: it survives this process, but perhaps not a power cut.
+        """
         with self._explained():
-            os.fsync(self._file.fileno())
+            if durable:
+                os.fsync(self._file.fileno())
             self._file.close()
             number = 1
             while not _claim(self._temporary, path := self._path(number)):
                 number += 1
         self.discard()
-        _sync_directory(self._directory)
+        if durable:
+            _sync_directory(self._directory)
         return path
 
     def discard(self) -> None:

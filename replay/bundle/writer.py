@@ -25,10 +25,12 @@ class BundleWriter:
     A context manager: leaving it without `commit` removes the file. Methods raise BundleError where the disk
     is full or the directory refuses, and ValueError for what a caller should not ask; a method that raised
     has added nothing, so that a recorder can leave out what it could not read and go on. For one thread.
+    Not `durable`: commit does not wait for the disk; the bundle survives this process, perhaps not a power cut.
     """
 
-    def __init__(self, directory: Path, stem: str) -> None:
+    def __init__(self, directory: Path, stem: str, *, durable: bool = True) -> None:
         self._file = PendingFile(directory, stem, ".rec")
+        self._durable = durable
         self._pool: ThreadPoolExecutor | None = None  # of one thread, from the first large blob on
         self._alone = False  # threads are refused
         self._records: list[Record] = []
@@ -108,7 +110,7 @@ class BundleWriter:
         listing, offset = directory(self._records), self._file.position
         self._file.write(listing)
         self._file.write(end_records(len(self._records), len(listing), offset, layout.comment(FORMAT, data)))
-        return self._file.publish()
+        return self._file.publish(durable=self._durable)
 
     def _add(self, name: str, data: bytes, *, deflate: bool = True) -> None:
         packed = _deflate(data) if deflate else None

@@ -20,11 +20,10 @@ from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter
 from replay.recorder import chain, describing, frames, history
+from replay.recorder.happenings import Happening
 from replay.recording import (
     CallInfo,
     CompileInfo,
-    ErrorInfo,
-    Event,
     FrameInfo,
     Manifest,
     Missing,
@@ -54,18 +53,19 @@ class Later:
 def write(
     directory: Path,
     attempt: hooks.Attempt,
+    happening: Happening,
     *,
-    event: Event,
-    error: ErrorInfo,
     calls: history.History,
     tensors: Policy,
     ship: Collection[str],
     warn: Callable[[str], None],
     later: Later | None = None,
+    durable: bool = True,
 ) -> Path:
     """Write the bundle of an attempt and return its path.
 
     `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
+    `durable`: wait until the disk has it.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
     told to `warn` if it is so much that the bundle can only be looked at.
     """
@@ -97,16 +97,19 @@ def write(
             "chain": chain.root_of(attempt, stack, calls, tensor),
         }
         shipment, lost = _ship(root, collector, ship, warn)
-        stem = _stem(attempt, error)
-        with BundleWriter(directory, stem) as writer:
+        stem = _stem(attempt, happening)
+        with BundleWriter(directory, stem, durable=durable) as writer:
             sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
             writer.add_values(shipment.values)
             manifest = Manifest(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 writer=f"torch-replay {__version__}",
-                event=event,
+                event=happening.event,
                 frame=_frame(attempt, sources, shipment.sources),
-                error=error,
+                error=happening.error,
+                signature=happening.signature,
+                reason=happening.reason,
+                difference=happening.difference,
                 compile=_compile(attempt, backend, later),
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
@@ -233,7 +236,7 @@ def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorColl
     )
 
 
-def _stem(attempt: hooks.Attempt, error: ErrorInfo) -> str:
+def _stem(attempt: hooks.Attempt, happening: Happening) -> str:
     name = resumed_function(attempt.code.co_name) or attempt.code.co_name
-    kind = error.type.rpartition(".")[2]
-    return _UNSAFE.sub("_", f"{name}-{kind}-{error.fingerprint.partition('-')[0]}").strip("_")[:100]
+    core = happening.fingerprint.partition("-")[0] if happening.event != "success" else ""
+    return _UNSAFE.sub("_", f"{name}-{happening.kind}-{core}").strip("_-")[:100]

@@ -18,7 +18,7 @@ import msgspec
 from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
-from replay.recording import ErrorInfo, Outcome, Stage
+from replay.recording import DIED, ErrorInfo, Outcome, Stage
 from replay.selection import Pattern, Selection
 
 TIMEOUT = 1800.0
@@ -130,8 +130,9 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         ),
         traceback=result.stderr,
     )
-    same = recorded is not None and fingerprint.same(
-        recorded.fingerprint, error.fingerprint, same_torch=False
+    same = recorded is not None and (
+        fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=False)
+        or (recorded.type == DIED and result.ending in ("crashed", "memory"))
     )
     return Outcome(
         bundle=str(bundle.path),
