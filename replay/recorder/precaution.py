@@ -40,6 +40,7 @@ class Precaution:
         self._directory, self._calls, self._selects, self._write = directory, calls, selects, write
         self._hidden = directory / f".crash-{socket.gethostname()}-{os.getpid()}-{id(self):x}"
         self._owner = os.getpid()
+        self._existed = directory.exists()
         self._compiling = threading.local()
         self._kept: dict[int, Path] = {}  # by a run's number
         self._last: dict[CodeType, int] = {}  # the last run of each frame
@@ -77,8 +78,9 @@ class Precaution:
             self._kept.clear()
             self._last.clear()
             shutil.rmtree(self._hidden, ignore_errors=True)
-            with contextlib.suppress(OSError):  # made for us, if it is empty
-                self._directory.rmdir()
+            if not self._existed:
+                with contextlib.suppress(OSError):  # not empty: there are bundles of failures
+                    self._directory.rmdir()
 
     def _run(self, compiled: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
         differentiated = graphs.wants_gradient(inputs)
