@@ -96,7 +96,8 @@ def write(
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
         }
-        shipment, lost = _ship(root, collector, ship, warn)
+        called = {id(value): f"arguments.{name}" for name, value in inputs.named.items()}
+        shipment, lost = _ship(root, collector, ship, called, warn)
         stem = _stem(attempt, happening)
         with BundleWriter(directory, stem, durable=durable) as writer:
             sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
@@ -139,11 +140,18 @@ def _function(attempt: hooks.Attempt) -> FunctionType:
 
 
 def _ship(
-    root: dict[str, Any], collector: TensorCollector, ship: Collection[str], warn: Callable[[str], None]
+    root: dict[str, Any],
+    collector: TensorCollector,
+    ship: Collection[str],
+    names: Mapping[int, str],
+    warn: Callable[[str], None],
 ) -> tuple[shipping.Shipment, tuple[Missing, ...]]:
     """The values, or, where shipping itself fails, a bundle that can still be looked at."""
     try:
-        return shipping.dump(root, tensors=collector, ship=ship), ()
+        shipment = shipping.dump(root, tensors=collector, ship=ship, names=names)
+        for kind, reason in shipment.stuck.items():
+            warn(f"replay records objects of {kind} without asking them how: {reason}")
+        return shipment, ()
     except Exception as error:  # noqa: BLE001 - whatever fails, the rest is recorded
         reason = f"{type(error).__name__}: {error}"
         warn(

@@ -21,7 +21,7 @@ from replay import source
 from replay.errors import BundleError
 from replay.recording import Missing
 from replay.shipping import classes, modules, paths
-from replay.shipping.dumping import Dumping, TensorSink
+from replay.shipping.dumping import Dumping, TensorSink, named
 from replay.shipping.loading import Loading, TensorSource
 from replay.shipping.pickler import Shipper
 from replay.shipping.placeholders import Placeholder
@@ -42,6 +42,7 @@ class Shipment:
     packages: Mapping[str, str]  # distributions that are referred to: name -> version
     modules: tuple[str, ...]  # whose content travels by value
     missing: tuple[Missing, ...]  # what could not travel
+    stuck: Mapping[str, str] = field(default_factory=dict)  # types whose pickling did not end -> why
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,12 @@ def dump(
     are called in the names of what is missing; otherwise `root`'s keys are used.
     """
     policy = Policy(ship)
+    first = Dumping(policy, tensors)
     try:
-        return _dump(root, Dumping(policy, tensors), names or {})
+        return _dump(root, first, names or {})
     except RecursionError:  # data nested too deep for this stack
-        return with_large_stack(lambda: _dump(root, Dumping(policy, tensors, shallow=True), names or {}))
+        again = Dumping(policy, tensors, shallow=True, unwilling=first.unwilling)
+        return with_large_stack(lambda: _dump(root, again, names or {}))
 
 
 def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
@@ -84,6 +87,7 @@ def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
         packages=dumping.policy.packages(),
         modules=tuple(dumping.shipped),
         missing=missing,
+        stuck={named(cls): reason for cls, reason in dumping.unwilling.items()},
     )
 
 

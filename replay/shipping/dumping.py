@@ -7,7 +7,7 @@ tuple, or NotImplemented where pickle's own way is right. Nothing here knows any
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
@@ -71,6 +71,13 @@ class Dumping:
     owners: dict[int, dict[str, Any]] = field(default_factory=dict)  # code object -> its function's globals
     shallow: bool = False  # the C stack was too small: objects' states wait as well, if they lie deep
     depth: int = 0
+    unwilling: dict[type, str] = field(
+        default_factory=dict
+    )  # whose own pickling is not asked any more, and why
+    asked: Counter[type] = field(default_factory=Counter)  # objects whose own pickling was asked
+    foreign: dict[type, bool] = field(
+        default_factory=dict
+    )  # whether that runs code of the user's or a library's
     _namespaces: dict[int, Namespace] = field(default_factory=dict)
     _names: dict[int, Names] = field(default_factory=dict)
     _keep: list[CodeType] = field(default_factory=list)
@@ -115,5 +122,9 @@ class Dumping:
 
 def type_name(value: object) -> str:
     """The qualified name of a value's type."""
-    kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return named(type(value))
+
+
+def named(cls: type) -> str:
+    """The qualified name of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
