@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FunctionType
@@ -18,17 +18,20 @@ from typing import Any
 
 from replay import shipping
 from replay._version import __version__
-from replay.bundle import BundleWriter
-from replay.recorder import chain, describing, frames, history
+from replay.bundle import BundleWriter, Published
+from replay.recorder import chain, describing, frames, history, pruning, survival
+from replay.recorder.survival import Content, Written
 from replay.recording import (
     CallInfo,
     CompileInfo,
     ErrorInfo,
     Event,
     FrameInfo,
+    LeftOut,
     Manifest,
     Missing,
     StorageSpec,
+    Substitution,
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
@@ -67,8 +70,49 @@ def write(
 
     `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
-    told to `warn` if it is so much that the bundle can only be looked at.
+    told to `warn` if it is so much that the bundle can only be looked at. Where the policy has put made-up
+    values in place of real ones, a child process checks that the failure survives that: see `survival`.
     """
+    if tensors != "auto" or event not in survival.CHECKED:
+        return _write(
+            directory, attempt, Content(), None, None, event, error, calls, tensors, ship, warn, later
+        ).file.path
+
+    def again(content: Content, found: Substitution | None, instead_of: Published | None) -> Written:
+        told = warn if instead_of is None else lambda _: None
+        return _write(
+            directory,
+            attempt,
+            content,
+            found,
+            instead_of,
+            event,
+            error,
+            calls,
+            tensors,
+            ship,
+            told,
+            later,
+        )
+
+    return survival.write_checked(again, values_matter=later is not None, warn=warn)
+
+
+def _write(  # noqa: PLR0917 - one caller, in this order
+    directory: Path,
+    attempt: hooks.Attempt,
+    content: Content,
+    substitution: Substitution | None,
+    instead_of: Published | None,
+    event: Event,
+    error: ErrorInfo,
+    calls: history.History,
+    tensors: Policy,
+    ship: Collection[str],
+    warn: Callable[[str], None],
+    later: Later | None,
+) -> Written:
+    """One bundle with this content, `instead_of` an earlier one."""
     backend = Backend(attempt.converter)
     earlier = [call for call in calls.before(attempt) if later is None or call is not later.call]
     stack = tuple(hooks.live_frames()) if later is None else later.stack
@@ -96,11 +140,14 @@ def write(
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
         }
-        shipment, lost = _ship(root, collector, ship, warn)
+        leave = pruning.of(root, attempt, ship) if content.pruned else None
+        shipment, lost = _ship(root, collector, ship, warn, leave)
         stem = _stem(attempt, error)
         with BundleWriter(directory, stem) as writer:
             sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
             writer.add_values(shipment.values)
+            storages, kept = _write_blobs(writer, collector, tensors, later, content)
+            left_out = _left_out(shipment, leave)
             manifest = Manifest(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 writer=f"torch-replay {__version__}",
@@ -112,18 +159,20 @@ def write(
                 inputs=describing.inputs(inputs, collector.key_of),
                 calls=tuple(_call_info(attempt, call, collector) for call in earlier),
                 tensors=collector.specs,
-                storages=_write_blobs(writer, collector, tensors, later),
+                storages=storages,
                 config=config,
                 state=ambient,
                 sources=sources,
                 shipped=tuple(shipment.modules),
                 missing=(*lost, *shipment.missing),
+                left_out=left_out,
+                substitution=survival.stated(substitution, storages, left_out, kept),
                 process={
                     "thread": threading.current_thread().name,
                     **({"inputs": later.inputs} if later else {}),
                 },
             )
-            return writer.commit(manifest)
+            return Written.of(writer.publish(manifest, instead_of), manifest)
 
 
 def _function(attempt: hooks.Attempt) -> FunctionType:
@@ -136,11 +185,15 @@ def _function(attempt: hooks.Attempt) -> FunctionType:
 
 
 def _ship(
-    root: dict[str, Any], collector: TensorCollector, ship: Collection[str], warn: Callable[[str], None]
+    root: dict[str, Any],
+    collector: TensorCollector,
+    ship: Collection[str],
+    warn: Callable[[str], None],
+    leave: pruning.Pruning | None,
 ) -> tuple[shipping.Shipment, tuple[Missing, ...]]:
     """The values, or, where shipping itself fails, a bundle that can still be looked at."""
     try:
-        return shipping.dump(root, tensors=collector, ship=ship), ()
+        return shipping.dump(root, tensors=collector, ship=ship, leave=leave), ()
     except Exception as error:  # noqa: BLE001 - whatever fails, the rest is recorded
         reason = f"{type(error).__name__}: {error}"
         warn(
@@ -151,16 +204,23 @@ def _ship(
 
 
 def _write_blobs(
-    writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None
-) -> dict[str, StorageSpec]:
-    from dataclasses import replace
-
-    storages = collector.plan(policy, values_matter=later is not None)
+    writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None, content: Content
+) -> tuple[dict[str, StorageSpec], tuple[str, ...]]:
+    """The storages, and the keys of those that are real beyond what the policy wants."""
+    matter = later is not None
+    storages = collector.plan(policy, values_matter=matter, budget=content.budget)
     for key, spec in storages.items():
         if spec.entry is not None:
             entry = writer.add_blob(key, spec.length, collector.chunks(key))
             storages[key] = replace(spec, entry=entry)
-    return storages
+    usual = collector.real(policy, values_matter=matter)
+    return storages, tuple(key for key, spec in storages.items() if spec.entry and key not in usual)
+
+
+def _left_out(shipment: shipping.Shipment, leave: pruning.Pruning | None) -> tuple[LeftOut, ...]:
+    if leave is None:
+        return ()
+    return tuple(LeftOut(one.name, one.type, leave.nbytes(one.value)) for one in shipment.left_out)
 
 
 def _split_config(attempt: hooks.Attempt, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
