@@ -37,20 +37,20 @@ _CUSTOM = (
 class Pruning:
     """Says of each object which of its attributes are left out."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, *reaches: Reach) -> None:
+        """What none of them reaches is left out of what one of them does reach."""
+        self._reaches = reaches
         self._heavy: dict[int, bool] = {}
 
     def __call__(self, value: object) -> Set[str]:
         """Names of attributes; of a module also of submodules, parameters and buffers."""
-        reach = self._reach
-        if reach.anything or id(value) not in reach.objects or id(value) in reach.whole:
+        reaches = [one for one in self._reaches if id(value) in one.objects]
+        if not reaches or any(one.anything or id(value) in one.whole for one in reaches):
             return frozenset()
-        held = anatomy.attributes(value)
         return frozenset(
             name
-            for name, one in held.items()
-            if name not in reach.names and name != "forward" and self._is_heavy(one)
+            for name, held in anatomy.attributes(value).items()
+            if name != "forward" and not any(name in one.names for one in reaches) and self._is_heavy(held)
         )
 
     def nbytes(self, value: object) -> int:
@@ -67,9 +67,13 @@ class Pruning:
 
 
 def of(root: Mapping[str, Any], attempt: hooks.Attempt, ship: Iterable[str] = ()) -> Pruning:
-    """The pruning of what a bundle is to hold: `root`, as `capture` puts it together."""
+    """The pruning of what a bundle is to hold: `root`, as `capture` puts it together.
+
+    What the frame's code names is one thing; the backend is handed graphs, and names what it asks of these.
+    """
     policy = Policy(frozenset(ship))
     reach = Reach(lambda value: _is_divisible(value, policy))
+    beside = Reach(lambda value: _is_divisible(value, policy))
     names = frames.argument_names(attempt.code)
     _add_call(reach, root["function"], root["arguments"], names)
     for call in root["calls"]:
@@ -81,8 +85,8 @@ def of(root: Mapping[str, Any], attempt: hooks.Attempt, ship: Iterable[str] = ()
         )
     for key, value in root.items():
         if key not in ("function", "arguments", "calls", "chain"):
-            reach.add(value)
-    return Pruning(reach)
+            beside.add(value)
+    return Pruning(reach, beside)
 
 
 def _add_call(reach: Reach, function: FunctionType, arguments: frames.Arguments, names: Any) -> None:

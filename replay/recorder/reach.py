@@ -79,7 +79,7 @@ class Reach:
     def add(self, value: Any, name: str | None = None) -> None:
         """Reach a value that code has under this name; None: in a way that is not looked at closely."""
         self._todo.append((value, name))
-        while self._todo and not self.anything:
+        while self._todo:
             self._visit(*self._todo.popleft())
 
     def _push(self, value: Any, name: str | None = None) -> None:
@@ -116,7 +116,8 @@ class Reach:
             return
         uses = uses_of(value.__code__)
         self._learn(uses.names, uses.handed, uses.listed)
-        self.anything |= uses.anything
+        if uses.anything and not self.anything:
+            self._reach_anything()
         for name in uses.globals & value.__globals__.keys():
             self._push(value.__globals__[name], name)
         for statement in uses.imports:
@@ -137,8 +138,17 @@ class Reach:
             for value in self._under.get(name, ()):
                 self._all_of(value)
 
+    def _reach_anything(self) -> None:
+        """From here on no attribute waits for its name."""
+        self.anything = True
+        self.whole.update(self.objects)
+        for name, waiting in self._attributes.items():
+            for value in waiting:
+                self._push(value, name)
+        self._attributes.clear()
+
     def _attribute(self, name: str, value: Any) -> None:
-        if name in self.names:
+        if name in self.names or self.anything:
             self._push(value, name)
         elif type(value) not in ATOMS:
             self._attributes[name].append(value)
@@ -201,7 +211,7 @@ class Reach:
         self.objects[id(value)] = value
         self._class(type(value), made=False)
         held = anatomy.attributes(value)
-        if not self._divisible(value):
+        if self.anything or not self._divisible(value):
             self.whole.add(id(value))
         for name, one in held.items():
             if id(value) in self.whole or name == "forward":

@@ -171,7 +171,8 @@ def _listed(tokens: list[Token]) -> Iterator[str | None]:
     for at, (kind, name) in enumerate(tokens):
         before = tokens[at - 1] if at else ("other", "")
         if kind == "attribute" and name in LISTS:
-            yield before[1] if before[0] == "attribute" else None
+            listed = before[0] == "attribute" and not before[1][:1].isupper()  # nn.Module.parameters(model)
+            yield before[1] if listed else None
         elif kind == "attribute" and name in LISTS_IF_MODULE:
             if before[0] == "attribute":
                 yield before[1]
