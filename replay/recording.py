@@ -167,6 +167,30 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that the frame's code cannot reach, and that the bundle therefore does without."""
+
+    name: str  # the path that leads to it: "arguments[0].decoder"
+    type: str  # qualified name of its type
+    nbytes: int = 0  # of the tensors in it
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """Whether the failure comes back without the values that were made up, and without what was left out.
+
+    Found while recording, by replays in a child process. Nothing is known where both answers are None.
+    """
+
+    survived: bool | None  # with as few real values as the policy wants
+    reproduces: bool | None  # from the bundle as it is, with what was kept
+    reason: str = ""  # why it is not known, or what came instead
+    kept: tuple[str, ...] = ()  # keys in Manifest.storages: real, because the failure did not survive
+    whole: bool = False  # nothing is left out, because the failure did not survive that
+    seconds: float = 0.0  # that the replays took
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """The machine and the versions of a recording."""
 
@@ -216,6 +240,8 @@ class Manifest:
     sources: Mapping[str, str] = field(default_factory=dict)  # co_filename -> archive entry
     shipped: tuple[str, ...] = ()  # modules that travel by value
     missing: tuple[Missing, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # what the frame's code cannot reach
+    substitution: Substitution | None = None  # None: all values are real, or the policy asks for no check
     signature: str = ""  # the fingerprint of an event that is no failure
     reason: str = ""  # of a recompile: the guard that failed, in torch's words
     difference: Difference | None = None  # of wrong numbers

@@ -9,6 +9,10 @@ frames      a frame's code and variables
 precaution  bundles that are written ahead of a crash
 chain       the root of a resume function
 describing  inputs as rows for people
+uses        what a code object says of the values that it handles
+reach       what the frame's code can reach, by names
+pruning     what the bundle therefore does without
+survival    does the failure come back from what is in the bundle?
 """
 
 from replay.recorder.block import record

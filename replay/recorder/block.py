@@ -239,17 +239,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         *,
         durable: bool = True,
     ) -> Path:
-        return capture.write(
-            self.directory,
-            attempt,
-            happening,
-            calls=self._history,
-            tensors=self._tensors,
-            ship=self._ship,
-            warn=telling.warn,
-            later=particulars,
-            durable=durable,
-        )
+        asked = capture.Asked(self.directory, self._tensors, self._ship, telling.warn, durable)
+        return capture.write(asked, attempt, happening, self._history, particulars)
 
 
 def _tensors(policy: str) -> Tensors:

@@ -43,7 +43,7 @@ def run(
     backward: bool | None = None,
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     logs: str | None = None,
     timeout: float | None = TIMEOUT,
     pdb: bool = False,
@@ -53,7 +53,8 @@ def run(
     """Replay the frame of a bundle and say what happened.
 
     `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
-    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `timeout`:
+    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `env`:
+    variables of the replay; None: not set. `timeout`:
     seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up becomes
     an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
@@ -174,9 +175,9 @@ def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
     return limits
 
 
-def _variables(env: Mapping[str, str]) -> dict[str, str]:
+def _variables(env: Mapping[str, str | None]) -> dict[str, str | None]:
     for name, value in env.items():
-        if not _VARIABLE.match(name) or not isinstance(value, str):
+        if not _VARIABLE.match(name) or not (value is None or isinstance(value, str)):
             raise UsageError(
                 f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1"
             )

@@ -333,10 +333,16 @@ class _Replay:
         """Why another failure than the recorded one may come from what the replay lacks."""
         known = list({one.name: one for one in (*loaded.missing, *self.manifest.missing)}.values())
         lacking = [one for one in known if one.name in loaded.touched]
+        left_out = {one.name: one for one in self.manifest.left_out}
+        lacking += [
+            Missing(name, one.type, shipping.LEFT_OUT)
+            for name, one in left_out.items()
+            if name in loaded.touched
+        ]
         lacking += [
             Missing(name, "", "was used and is not in the bundle")
             for name in dict.fromkeys(loaded.touched)
-            if name not in {one.name for one in known}
+            if name not in {one.name for one in known} | left_out.keys()
         ]
         for error in failed:
             if "MissingError" in error.message + error.traceback or "<missing " in error.message:

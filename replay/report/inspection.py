@@ -15,6 +15,7 @@ from replay.report.excerpt import CONTEXT, draw_excerpt
 from replay.report.inputs import draw_inputs
 from replay.report.page import Page
 from replay.report.text import body, count, headline, short_type, show_size, show_value
+from replay.report.values import draw_values
 
 MESSAGE_LINES = 24
 STACK_FRAMES = 12
@@ -49,6 +50,7 @@ def draw_inspection(bundle: Inspectable, stream: TextIO) -> None:
     draw_frame(page, bundle)
     draw_stack(page, manifest.error)
     draw_inputs(page, manifest)
+    draw_values(page, manifest)
     draw_compilation(page, manifest)
     surroundings.draw_config(page, manifest)
     surroundings.draw_state(page, manifest)

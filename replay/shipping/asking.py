@@ -43,7 +43,7 @@ def asked(dumping: Dumping, value: Any) -> Any:
         raise
     except patience.Stuck:
         reason = dumping.unwilling[cls] = f"pickling it did not end within {patience.SECONDS:g} seconds"
-    except BaseException as error:  # noqa: BLE001 - the user's own, SystemExit too
+    except BaseException as error:
         if isinstance(error, RecursionError) and not dumping.shallow:
             raise  # perhaps ours: `dump` tries again with a larger stack
         reason = f"pickling it raised {type(error).__name__}: {error}"

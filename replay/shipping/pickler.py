@@ -32,7 +32,7 @@ from replay.shipping import (
     torch_objects,
     triton_objects,
 )
-from replay.shipping.dumping import Dumping, Leaf, Namespace, Reduced
+from replay.shipping.dumping import Dumping, Leaf, LeftOut, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
 from replay.torch_adapter import objects
@@ -69,6 +69,7 @@ LIVE = (
 KNOWN: dict[type, Reducer] = {
     **dict.fromkeys((collections.OrderedDict, collections.deque, complex, range, slice), _native),
     Leaf: _leaf,
+    LeftOut: others.reduce_left_out,
     Namespace: modules.reduce_namespace,
     types.FunctionType: _function,
     types.CodeType: codes.reduce_code,
@@ -126,7 +127,7 @@ class Shipper(pickle.Pickler):
             return reducer(self._dumping, value)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - the user's own: a SystemExit must not end the program
+        except BaseException as error:
             if isinstance(error, RecursionError) and not self._dumping.shallow:
                 raise  # `dump` tries again with a larger stack
             return reduce_lost(self._dumping, value, f"pickling it raised {type(error).__name__}: {error}")
