@@ -137,6 +137,7 @@ class CompileInfo:
     options: Mapping[str, Any] = field(default_factory=dict)  # inductor's, with the mode expanded
     compile_id: str | None = None  # "3/1"
     backward: bool = False  # the failure came in the frame's backward
+    entry: str = "compile"  # or export, dynamo_export, aot_compile, compiled_autograd: the way into the compiler
 
 
 @dataclass(frozen=True, slots=True)

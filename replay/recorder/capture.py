@@ -19,7 +19,7 @@ from typing import Any
 from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter
-from replay.recorder import chain, describing, frames, history
+from replay.recorder import chain, describing, frames, history, ways
 from replay.recording import (
     CallInfo,
     CompileInfo,
@@ -95,6 +95,7 @@ def write(
             "config": config_objects,
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
+            "entry": ways.entered(attempt),
         }
         shipment, lost = _ship(root, collector, ship, warn)
         stem = _stem(attempt, error)
@@ -217,6 +218,7 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
         options={key: v if _is_plain(v) else describing.short(v) for key, v in backend.options.items()},
         compile_id=attempt.compile_id,
         backward=later is not None and later.backward,
+        entry=ways.name(attempt),
     )
 
 

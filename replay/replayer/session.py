@@ -19,7 +19,7 @@ from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
-from replay.replayer import process
+from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
@@ -102,6 +102,8 @@ class _Replay:
             options=self._options(root),
             mode=self.request["mode"],
         )
+        if self.request["backend"] is None and self.request["mode"] is None and root.get("entry") is not None:
+            function, positional, keywords = ways.enter(root["entry"], backend)
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
         self.seen.subject = subject.__code__

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType
 from typing import Any, Literal
 
-from replay.torch_adapter import features
+from replay.torch_adapter import entries, features
 
 Fate = Literal["compiled", "skipped", "raised", "suppressed", "graph_break"]
 """What became of an attempt. `suppressed`: an error that `suppress_errors` hid; `graph_break`: a failure that
@@ -40,6 +40,7 @@ class Attempt:
     fate: Fate
     error: BaseException | None
     seconds: float
+    entry: entries.Entry | None = None  # where this is a way in that is no compiled function's call
 
     @property
     def fullgraph(self) -> bool:
@@ -89,6 +90,7 @@ _lock = threading.RLock()
 _observers: list[Observer] = []
 _gates: list[Gate] = []
 _originals: dict[str, Callable[..., Any]] = {}
+_undo: list[Callable[[], None]] = []
 _local = threading.local()
 
 
@@ -123,9 +125,11 @@ def _install() -> None:
         owner = getattr(convert_frame, name)
         _originals[name] = owner.__call__
         owner.__call__ = wrap(owner.__call__, convert_frame)
+    _undo.append(entries.install(_entry_failed, _notify))
 
 
 def _uninstall() -> None:
+    _undo.pop()()
     convert_frame = features.module("torch._dynamo.convert_frame")
     for name, original in _originals.items():
         getattr(convert_frame, name).__call__ = original
@@ -214,7 +218,28 @@ def _compile_id(frame_state: Any) -> str | None:
     return f"{number}/{counter[number] - 1}" if number in counter else f"{number}/?"
 
 
+def _entry_failed(
+    entry: entries.Entry, traced: entries.Traced, converter: entries.Converter, error: BaseException
+) -> None:
+    _notify(
+        Attempt(
+            code=traced.code,
+            f_globals=traced.f_globals,
+            f_locals=traced.f_locals,
+            closure=traced.closure,
+            converter=converter,
+            compile_id=None,
+            fate="raised",
+            error=error,
+            seconds=0.0,
+            entry=entry,
+        )
+    )
+
+
 def _notify(attempt: Attempt) -> None:
+    if attempt.fate == "raised" and attempt.entry is None and entries.held(attempt):
+        return  # told with the entry that it fails, or when that went well
     with _lock:
         observers = tuple(reversed(_observers))
     for observer in observers:

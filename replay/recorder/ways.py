@@ -1,0 +1,26 @@
+"""How a frame came to the compiler, as values that travel. What torch's ways in are lives in `torch_adapter.entries`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.torch_adapter import hooks
+
+
+def name(attempt: hooks.Attempt) -> str:
+    """For the manifest: a word of `torch_adapter.entries.Name`."""
+    return "compile" if attempt.entry is None else attempt.entry.name
+
+
+def entered(attempt: hooks.Attempt) -> dict[str, Any] | None:
+    """What a replay needs to go the same way; None for the call of a compiled function."""
+    entry = attempt.entry
+    if entry is None:
+        return None
+    options = {key: value for key, value in entry.options.items() if key != "backend"}
+    return {
+        "name": entry.name,
+        "subject": entry.subject,
+        "arguments": entry.arguments,
+        "options": options,
+    }
