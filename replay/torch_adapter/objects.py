@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from replay.errors import UnsupportedTorchError
 
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
+
+_INNER = "_torchdynamo_orig_backend"
+"""Where torch's wrappers keep the backend that they wrap (torch >= 2.9)."""
 
 
 def find(path: str) -> Any:
@@ -70,7 +74,9 @@ def compiled_options(wrapper: Any) -> dict[str, Any]:
     context = wrapper.__dict__.get("dynamo_ctx") or _closure(wrapper).get("self")
     if context is None:
         return {}
-    backend = find("torch._dynamo.eval_frame.innermost_backend")(context.callback)
+    backend = context.callback
+    while hasattr(backend, _INNER):
+        backend = getattr(backend, _INNER)
     name = getattr(backend, "compiler_name", None)
     options: dict[str, Any] = {"backend": name if isinstance(name, str) else backend}
     if isinstance(name, str) and getattr(backend, "config", None):
@@ -163,14 +169,27 @@ def make_custom_op(qualified_name: str, schema: str, function: Any) -> tuple[Any
 
 
 def forget_imports() -> None:
-    """Drop the modules that Dynamo remembers by name, because other ones have these names now.
+    """Drop the modules that Dynamo remembers by name, where other ones have these names now.
 
     Without Dynamo's cache (it was not imported, or this torch has none) there is nothing to forget.
     """
     dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
     clear = getattr(getattr(dynamo, "_import_module", None), "cache_clear", None)
-    if clear is not None:
-        clear()
+    if clear is None:
+        return
+    clear()
+    for module in list(sys.modules.values()):
+        variables = getattr(module, "__dict__", None)
+        if type(variables) is dict:
+            for alias in [name for name in variables if type(name) is str and name.startswith(_ALIAS)]:
+                meant = variables[alias]
+                if isinstance(meant, ModuleType) and sys.modules.get(meant.__name__) is not meant:
+                    del variables[alias]
+
+
+_ALIAS = "__import_"
+"""Under such names Dynamo puts a module that inlined code uses into the globals of the frame; it expects the same one
+there the next time."""
 
 
 def operator_parts(operator: Any) -> tuple[str, str, str | None]:
