@@ -146,7 +146,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     def _handle(self, attempt: hooks.Attempt) -> None:
         if not self._selection.matches_code(attempt.code):
             return
-        if attempt.fate == "compiled":
+        if attempt.fate in ("compiled", "refused"):
             self._history.note(attempt)
         event = _event(attempt)
         if event is None or event not in self._events or attempt.error is None:

@@ -32,7 +32,7 @@ from replay.recording import (
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
-from replay.torch_adapter import configs, environment, hooks, sketches, state
+from replay.torch_adapter import configs, environment, hooks, sketches, stances, state
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
@@ -96,6 +96,7 @@ def write(
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
             "entry": ways.entered(attempt),
+            "dynamism": stances.dynamism(attempt.code),
         }
         shipment, lost = _ship(root, collector, ship, warn)
         stem = _stem(attempt, error)

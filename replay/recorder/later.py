@@ -12,13 +12,14 @@ from types import CellType, TracebackType
 from replay.recorder import chain
 from replay.recorder.capture import Later
 from replay.recorder.history import Call, History, Sketched
-from replay.torch_adapter import hooks
+from replay.torch_adapter import hooks, stances
 from replay.torch_adapter import later as adapter
 
 Found = tuple[hooks.Attempt, Later, TracebackType | None]
 """The frame as an attempt, what is particular to it, and where in the traceback it begins."""
 
 OF_COMPILATION = "of the call that compiled the frame; tensors that are gone by metadata"
+OF_REFUSAL = "of the call that was refused"
 OF_FAILURE = "read after the failure: tensors that the frame writes to may differ"
 
 
@@ -34,11 +35,16 @@ def of_run(error: BaseException, calls: History) -> Found | None:
     if trace is not None:
         call = calls.find(compile_id) if compile_id is not None else calls.only()
         return None if call is None else _past(call, error, trace)
+    refusal = stances.refusal(error)
+    if refusal is not None:
+        return None if calls.refused is None else _past(calls.refused, error, refusal, backward=False)
     live = adapter.failing_frame(error)
     return None if live is None else _live(*live, error, calls)
 
 
-def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Found | None:
+def _past(
+    call: Call, error: BaseException, trace: TracebackType | None, *, backward: bool = True
+) -> Found | None:
     past = call.frame
     if past is None:
         return None
@@ -53,7 +59,8 @@ def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Foun
         error=error,
         seconds=0.0,
     )
-    return attempt, Later(backward=True, call=call, stack=(), inputs=OF_COMPILATION), trace
+    inputs = OF_COMPILATION if backward else OF_REFUSAL
+    return attempt, Later(backward=backward, call=call, stack=(), inputs=inputs), trace
 
 
 def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, calls: History) -> Found | None:

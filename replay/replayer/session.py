@@ -23,7 +23,7 @@ from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, hooks, later, state, tensors
+from replay.torch_adapter import compiling, configs, environment, hooks, later, stances, state, tensors
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -91,9 +91,6 @@ class _Replay:
         gate = self._gate()
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
-        if subject is root["function"]:
-            self._earlier_calls(root, fullgraph=fullgraph)
-        self.drift += state.seed(self.manifest.state)
         function = compiling.compiled(
             subject,
             backend=backend,
@@ -102,12 +99,21 @@ class _Replay:
             options=self._options(root),
             mode=self.request["mode"],
         )
+        stance = self.manifest.state.get("stance")
+        stances.set_dynamism(subject.__code__, root.get("dynamism"))
+        if subject is root["function"]:
+            self._earlier_calls(root, function if stance == stances.REFUSES else None, fullgraph=fullgraph)
+        self.drift += state.seed(self.manifest.state)
         if self.request["backend"] is None and self.request["mode"] is None and root.get("entry") is not None:
             function, positional, keywords = ways.enter(root["entry"], backend)
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
         self.seen.subject = subject.__code__
-        with hooks.observing(self.seen.observe, gate), later.observing_backward(self.seen.observe_backward):
+        with (
+            hooks.observing(self.seen.observe, gate),
+            later.observing_backward(self.seen.observe_backward),
+            stances.refusing(stance),
+        ):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
         self._check_selection()
@@ -213,12 +219,12 @@ class _Replay:
                 f"--function {self.selection}: matches no function; compiled here would be: {offered}"
             )
 
-    def _earlier_calls(self, root: Mapping[str, Any], *, fullgraph: bool) -> None:
-        """Repeat, with the eager backend, the calls that compiled the frame before it failed."""
+    def _earlier_calls(self, root: Mapping[str, Any], subject: Any, *, fullgraph: bool) -> None:
+        """Repeat the calls that compiled the frame before it failed, with the eager backend unless as `subject`."""
         if not root["calls"]:
             return
         isolation.announce("compile")
-        function = compiling.compiled(
+        function = subject or compiling.compiled(
             root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
         )
         failed = 0
@@ -229,7 +235,8 @@ class _Replay:
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
-        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first, with the eager backend")
+        how = "" if subject else ", with the eager backend"
+        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first{how}")
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 

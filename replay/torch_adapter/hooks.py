@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType
 from typing import Any, Literal
 
-from replay.torch_adapter import entries, features
+from replay.torch_adapter import entries, features, stances
 
-Fate = Literal["compiled", "skipped", "raised", "suppressed", "graph_break"]
+Fate = Literal["compiled", "skipped", "raised", "suppressed", "graph_break", "refused"]
 """What became of an attempt. `suppressed`: an error that `suppress_errors` hid; `graph_break`: a failure that
-Dynamo turned into running the frame uncompiled."""
+Dynamo turned into running the frame uncompiled; `refused`: the stance `fail_on_recompile` let nobody try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,12 @@ def _install() -> None:
         _originals[name] = owner.__call__
         owner.__call__ = wrap(owner.__call__, convert_frame)
     _undo.append(entries.install(_entry_failed, _notify))
+    _undo.append(stances.install(_refused))
 
 
 def _uninstall() -> None:
-    _undo.pop()()
+    while _undo:
+        _undo.pop()()
     convert_frame = features.module("torch._dynamo.convert_frame")
     for name, original in _originals.items():
         getattr(convert_frame, name).__call__ = original
@@ -216,6 +218,10 @@ def _compile_id(frame_state: Any) -> str | None:
         return None
     counter = getattr(features.module("torch._dynamo.convert_frame"), "FRAME_COMPILE_COUNTER", {})
     return f"{number}/{counter[number] - 1}" if number in counter else f"{number}/?"
+
+
+def _refused(frame: Any, converter: Any) -> None:
+    _notify(_attempt(converter, frame, None, "refused", None, 0.0))
 
 
 def _entry_failed(
