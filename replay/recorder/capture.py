@@ -32,7 +32,7 @@ from replay.recording import (
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
-from replay.torch_adapter import configs, environment, hooks, sketches, stances, state
+from replay.torch_adapter import configs, distributed, environment, hooks, sketches, stances, state
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
@@ -122,6 +122,7 @@ def write(
                 missing=(*lost, *shipment.missing),
                 process={
                     "thread": threading.current_thread().name,
+                    **distributed.membership(),
                     **({"inputs": later.inputs} if later else {}),
                 },
             )
@@ -239,4 +240,7 @@ def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorColl
 def _stem(attempt: hooks.Attempt, error: ErrorInfo) -> str:
     name = resumed_function(attempt.code.co_name) or attempt.code.co_name
     kind = error.type.rpartition(".")[2]
-    return _UNSAFE.sub("_", f"{name}-{kind}-{error.fingerprint.partition('-')[0]}").strip("_")[:100]
+    rank = distributed.rank()
+    place = "" if rank is None else f"-rank{rank}"  # so that no two ranks want one name
+    stem = _UNSAFE.sub("_", f"{name}-{kind}-{error.fingerprint.partition('-')[0]}").strip("_")
+    return stem[: 100 - len(place)] + place

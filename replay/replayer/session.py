@@ -23,7 +23,7 @@ from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, hooks, later, stances, state, tensors
+from replay.torch_adapter import compiling, configs, distributed, environment, hooks, later, stances, state, tensors
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +79,8 @@ class _Replay:
         )
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        alone = stack.enter_context(distributed.pretended(self.manifest.process))
+        self.notes += [alone] if alone else []
         loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
         root = self._root(loaded)
         recorded = {**self.manifest.config, **root["config"]}
