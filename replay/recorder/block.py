@@ -22,12 +22,12 @@ from typing import Any, Literal, TypeVar, cast
 
 from replay import source
 from replay.errors import RecordingWarning, UsageError
-from replay.recorder import capture, later
+from replay.recorder import capture, children, later
 from replay.recorder.capture import Later
 from replay.recorder.history import History
 from replay.recording import ErrorInfo, Event, Stage
 from replay.selection import Pattern, Selection
-from replay.torch_adapter import failures, hooks
+from replay.torch_adapter import distributed, failures, hooks
 from replay.torch_adapter import later as adapter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,6 +58,12 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
 
     Raises UsageError for a bad argument, UnsupportedTorchError on entry for a torch whose hooks are unknown.
     """
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> record:
+        """Keeps the arguments, for processes that the program starts."""
+        self = super().__new__(cls)
+        self.family = children.Family((arguments, keywords))
+        return self
 
     def __init__(
         self,
@@ -95,17 +101,25 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         with ExitStack() as stack:
             stack.enter_context(hooks.observing(self._observe))
             stack.enter_context(adapter.observing_backward(self._observe_backward))
+            stack.enter_context(children.followed(self))
             self._entered.append(stack.pop_all())
+        self.family.began(self.directory)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().close()
-        if isinstance(error, Exception) and not _is_recorded(error):
-            self._observe_later("runtime", lambda: later.of_run(error, self._history))
+        if error is not None:
+            self.leaving(error)
+        self.bundles += [path for path, _ in self.family.bundles(self.directory, self.bundles)]
         if not self._entered and not self._decorates:
             self._history.clear()
+
+    def leaving(self, error: BaseException) -> None:
+        """Record an error that leaves the block, if it comes from compiled code; must not raise."""
+        if isinstance(error, Exception) and not _is_recorded(error):
+            self._observe_later("runtime", lambda: later.of_run(error, self._history))
 
     def __call__(self, function: F) -> F:
         """Decorate: each call is a block of its own, so that recursion and threads do not meet."""
@@ -185,7 +199,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     ) -> None:
         """Write the failure's bundle unless this block has it already, and say where it is."""
         identity = _identity(attempt, info)
-        with self._lock:
+        with self._lock, self.family.alone(self.directory):
             path = self._seen.get(identity) or self._write(attempt, event, info, particulars)
             if path is not None:
                 self._seen[identity] = path
@@ -203,6 +217,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
                 )
             return None
         shared = _written_by_another(attempt.error, self.directory)
+        shared = shared or self.family.sibling(self.directory, self.bundles, _failure(attempt, info))
         path = shared or capture.write(
             self.directory,
             attempt,
@@ -213,6 +228,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             ship=self._ship,
             warn=_warn,
             later=particulars,
+            session=self.family.word,
         )
         if path not in self.bundles:
             self.bundles.append(path)
@@ -227,6 +243,11 @@ def _identity(attempt: hooks.Attempt, info: ErrorInfo) -> str:
     if attempt.error is not None and failures.real_stack(attempt.error):
         return info.fingerprint
     return f"{info.fingerprint} {source.qualified_name(attempt.code)}"
+
+
+def _failure(attempt: hooks.Attempt, info: ErrorInfo) -> children.Failure:
+    """What all processes of a block count as one failure."""
+    return info.fingerprint, source.qualified_name(attempt.code), distributed.rank()
 
 
 def _event(attempt: hooks.Attempt) -> Event | None:

@@ -62,10 +62,12 @@ def write(
     ship: Collection[str],
     warn: Callable[[str], None],
     later: Later | None = None,
+    session: str = "",
 ) -> Path:
     """Write the bundle of an attempt and return its path.
 
     `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
+    `session`: a word that all bundles of one block share.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
     told to `warn` if it is so much that the bundle can only be looked at.
     """
@@ -122,6 +124,7 @@ def write(
                 missing=(*lost, *shipment.missing),
                 process={
                     "thread": threading.current_thread().name,
+                    "session": session,
                     **distributed.membership(),
                     **({"inputs": later.inputs} if later else {}),
                 },
