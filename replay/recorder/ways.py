@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.torch_adapter import hooks
+from replay.torch_adapter import backward_nodes, hooks
 
 
 def name(attempt: hooks.Attempt) -> str:
     """For the manifest: a word of `torch_adapter.entries.Name`."""
-    return "compile" if attempt.entry is None else attempt.entry.name
+    if attempt.entry is not None:
+        return attempt.entry.name
+    captured = backward_nodes.is_captured(attempt.code, attempt.f_globals)
+    return "compiled_autograd" if captured else "compile"
 
 
 def entered(attempt: hooks.Attempt) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, distributed, environment, hooks, later, stances, state, tensors
+from replay.torch_adapter import backward_nodes, compiling, configs, distributed, environment, hooks, later, stances, state, tensors
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +115,7 @@ class _Replay:
             hooks.observing(self.seen.observe, gate),
             later.observing_backward(self.seen.observe_backward),
             stances.refusing(stance),
+            backward_nodes.region(inside=self.manifest.compile.entry == "compiled_autograd"),
         ):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from replay.errors import UnsupportedTorchError
+from replay.torch_adapter import backward_nodes
 
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
@@ -95,6 +96,41 @@ def wrapped_by_dynamo(function: Any) -> tuple[str, Any] | None:
     if original is None or values.get("_torchdynamo_wrapper_id", id(function)) != id(function):
         return None
     return ("disable" if values.get("_torchdynamo_disable") else "compile"), original
+
+
+def is_captured_backward(module: Any) -> bool:
+    """Whether a module is a graph of compiled autograd's: its code, not its nodes, is what a replay needs."""
+    graphs = sys.modules.get("torch.fx.graph_module")
+    if graphs is None or not isinstance(module, graphs.GraphModule):
+        return False
+    variables = getattr(getattr(type(module), "forward", None), "__globals__", {})
+    return any(name.startswith(backward_nodes.MARK) for name in variables)
+
+
+def without_graph(module: Any) -> dict[str, Any]:
+    """What a graph module holds as any other module does, and which inputs its code may drop as it runs."""
+    import torch
+
+    kept = {*torch.nn.Module().__dict__, "meta"}
+    tensors = {*module._parameters, *module._buffers, *module._modules}
+    return {name: value for name, value in module.__dict__.items() if name in kept or name in tensors}
+
+
+def is_context(cls: type) -> bool:
+    """Whether this is the class of the `ctx` that a user's autograd.Function gets."""
+    function = sys.modules.get("torch.autograd.function")
+    base = getattr(function, "BackwardCFunction", None)
+    return base is not None and issubclass(cls, base) and hasattr(cls, "_forward_cls")
+
+
+def function_of(context: Any) -> Any:
+    """The autograd.Function that a context belongs to."""
+    return type(context)._forward_cls
+
+
+def make_context(function: Any) -> Any:
+    """A context of this autograd.Function, as its `apply` makes one."""
+    return function._backward_cls()
 
 
 def original_module(module: Any) -> Any:
