@@ -59,6 +59,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     Raises UsageError for a bad argument, UnsupportedTorchError on entry for a torch whose hooks are unknown.
     """
 
+    family: children.Family  # the processes that record for this block
+
     def __new__(cls, *arguments: Any, **keywords: Any) -> record:
         """Keeps the arguments, for processes that the program starts."""
         self = super().__new__(cls)

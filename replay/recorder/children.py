@@ -29,7 +29,7 @@ from replay.errors import RecordingWarning, ReplayError
 
 DYNAMO = "torch._dynamo"
 COARSE = 60.0
-"""Seconds by which a file's time may lie before that of the clock: file systems count more coarsely, and servers have their own."""
+"""Seconds by which a file's time may lie before that of the clock: servers have clocks of their own."""
 
 
 Failure = tuple[str, str, int | None]
@@ -99,6 +99,7 @@ class Family:
             yield
 
 
+_process: Any = multiprocessing.process.BaseProcess
 _lock = threading.RLock()
 _active: list[Recorder] = []
 _original: list[Callable[[Any], None]] = []
@@ -117,27 +118,28 @@ def followed(recorder: Recorder) -> Iterator[None]:
         with _lock:
             _active.remove(recorder)
             if not _active:
-                multiprocessing.process.BaseProcess.start = _original.pop()  # type: ignore[method-assign]
+                _process.start = _original.pop()
 
 
 def _install() -> None:
-    original = multiprocessing.process.BaseProcess.start
+    original = _process.start
     _original.append(original)
 
     @functools.wraps(original)
     def start(self: Any) -> None:
         recorders = tuple(_active)
         if "run" in self.__dict__ or not recorders:
-            return original(self)
+            original(self)
+            return
         for one in recorders:
             one.family.several = True
         self.run = Recorded(self.run, recorders)
         try:
-            return original(self)
+            original(self)
         finally:
             self.__dict__.pop("run", None)
 
-    multiprocessing.process.BaseProcess.start = start  # type: ignore[method-assign]
+    _process.start = start
 
 
 class Recorded:
@@ -196,7 +198,9 @@ class Inherited:
             return self._run()
 
 
-def _enter(stack: ExitStack, word: str, started: float, settings: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+def _enter(
+    stack: ExitStack, word: str, started: float, settings: tuple[tuple[Any, ...], dict[str, Any]]
+) -> None:
     from replay.recorder.block import record
 
     try:

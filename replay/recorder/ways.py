@@ -1,4 +1,4 @@
-"""How a frame came to the compiler, as values that travel. What torch's ways in are lives in `torch_adapter.entries`."""
+"""How a frame came to the compiler, as values that travel. torch's ways in are in `torch_adapter.entries`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,18 @@ from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import backward_nodes, compiling, configs, distributed, environment, hooks, later, stances, state, tensors
+from replay.torch_adapter import (
+    backward_nodes,
+    compiling,
+    configs,
+    distributed,
+    environment,
+    hooks,
+    later,
+    stances,
+    state,
+    tensors,
+)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from replay.errors import MissingError
 from replay.torch_adapter import entries
 
 
-def enter(entry: Mapping[str, Any], backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def enter(
+    entry: Mapping[str, Any], backend: Any
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """The function to call instead of a compiled one, and its arguments. MissingError if something is absent."""
     for part in (entry["subject"], *entry["options"].values()):
         if isinstance(part, shipping.Placeholder):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from replay.errors import MissingError
+from replay.shipping import autograd_objects
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
 from replay.shipping.others import fill_plain, make_plain, reduce_object
 from replay.shipping.placeholders import Placeholder
-from replay.torch_adapter import backward_nodes, distributed, objects
+from replay.torch_adapter import distributed, objects
 
 
 def reducers() -> dict[type, Any]:
@@ -46,15 +47,13 @@ def reducer_for(cls: type) -> Any:
 
     if distributed.is_group(cls):
         return reduce_group
-    if backward_nodes.is_operator(cls):
-        return reduce_backward_node
-    if objects.is_context(cls):
-        return reduce_context
     if issubclass(cls, torch.nn.Module):
         return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
         return reduce_operator
-    return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+    if issubclass(cls, type(torch.ops.aten)):
+        return reduce_operators
+    return autograd_objects.reducer_for(cls)
 
 
 def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
@@ -91,43 +90,6 @@ def reduce_group(dumping: Dumping, group: Any) -> Any:
 def make_group(loading: Loading, name: str) -> Any:
     """The group of that name."""
     return distributed.group(name)
-
-
-def reduce_backward_node(dumping: Dumping, node: Any) -> Reduced:
-    """An operator of compiled autograd by its name."""
-    return make_backward_node, (node.__name__,)
-
-
-@builder
-def make_backward_node(loading: Loading, name: str) -> Any:
-    """The operator of that name."""
-    return backward_nodes.operator(name)
-
-
-@builder
-def make_captured(loading: Loading) -> Any:
-    """A graph module without nodes: the frame holds the captured graph as code."""
-    import torch
-
-    return torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph())
-
-
-def reduce_context(dumping: Dumping, context: Any) -> Reduced:
-    """The `ctx` of a user's autograd.Function, with the attributes that its forward has set; not the graph it is in."""
-    return make_context, (objects.function_of(context),), dict(context.__dict__), None, None, fill_context
-
-
-@builder
-def make_context(loading: Loading, function: Any) -> Any:
-    """A context as `apply` makes one."""
-    return function if isinstance(function, Placeholder) else objects.make_context(function)
-
-
-@builder
-def fill_context(loading: Loading, context: Any, attributes: dict[str, Any]) -> None:
-    """Set what the forward has set."""
-    if not isinstance(context, Placeholder):
-        context.__dict__.update(attributes)
 
 
 def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
@@ -319,5 +281,5 @@ def reduce_neural_module(dumping: Dumping, module: Any) -> Any:
     if getattr(getter, "__module__", "").startswith("torch.nn.utils"):
         return make_plain, (type(module),), (dict(module.__dict__), {}), None, None, fill_plain
     if objects.is_captured_backward(module):
-        return make_captured, (), (objects.without_graph(module), {}), None, None, fill_plain
+        return autograd_objects.reduce_captured(dumping, module)
     return reduce_object(dumping, module)

@@ -49,8 +49,10 @@ def operator(name: str) -> Any:
     if not hasattr(known, name):
         try:
             _capture(room, name)
-        except Exception as error:  # noqa: BLE001 - torch refuses some of what is tried
-            raise MissingError(f"the node {name!r} of compiled autograd: {type(error).__name__}: {error}") from error
+        except Exception as error:
+            raise MissingError(
+                f"the node {name!r} of compiled autograd: {type(error).__name__}: {error}"
+            ) from error
     if not hasattr(known, name):
         raise MissingError(f"the node {name!r} of compiled autograd: no small backward with it was found")
     return known.get(name)

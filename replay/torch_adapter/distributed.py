@@ -23,12 +23,16 @@ LAUNCH = re.compile(r"^(?:(?:LOCAL_|GROUP_|ROLE_)?(?:RANK|WORLD_SIZE)|MASTER_(?:
 def membership() -> dict[str, Any]:
     """Rank, world size, backend and groups of this process, as plain data; empty outside torch.distributed."""
     dist = _joined()
-    return {} if dist is None else {
-        "rank": int(dist.get_rank()),
-        "world_size": int(dist.get_world_size()),
-        "backend": str(dist.get_backend()),
-        "groups": [*_groups()],
-    }
+    return (
+        {}
+        if dist is None
+        else {
+            "rank": int(dist.get_rank()),
+            "world_size": int(dist.get_world_size()),
+            "backend": str(dist.get_backend()),
+            "groups": [*_groups()],
+        }
+    )
 
 
 def rank() -> int | None:

@@ -137,7 +137,9 @@ def _wrap_export(original: Any, failed: Failed, release: Any) -> Any:
     def _export(mod: Any, args: Any, kwargs: Any = None, dynamic_shapes: Any = None, **options: Any) -> Any:
         def describe() -> Entry:
             kept = {name: options[name] for name in _EXPORT_OPTIONS if name in options}
-            return Entry("export", mod, (args, dict(kwargs or {})), {"dynamic_shapes": dynamic_shapes, **kept})
+            return Entry(
+                "export", mod, (args, dict(kwargs or {})), {"dynamic_shapes": dynamic_shapes, **kept}
+            )
 
         return _watch(
             lambda: original(mod, args, kwargs, dynamic_shapes, **options), describe, failed, release
@@ -181,7 +183,7 @@ def _wrap_aot(original: Any, failed: Failed, release: Any) -> Any:
         bound = inspect.signature(original).bind(model, example_inputs, *args, **options).arguments
 
         def describe() -> Entry:
-            kept = {name: bound[name] for name in ("backend", "dynamic") if name in bound}
+            kept: dict[str, Any] = {name: bound[name] for name in ("backend", "dynamic") if name in bound}
             return Entry("aot_compile", model, (tuple(positional), dict(keywords)), kept)
 
         return _watch(lambda: original(model, example_inputs, *args, **options), describe, failed, release)
@@ -230,11 +232,20 @@ def again(name: str, subject: Any, options: Mapping[str, Any], backend: Any) -> 
     if name == "export":
         return lambda *args, **kwargs: torch.export.export(subject, args, kwargs or None, **options)
     if name == "dynamo_export":
-        dynamo = features.module("torch._dynamo")
-        return lambda *args, **kwargs: features.require(dynamo, "export")(subject, **options)(*args, **kwargs)
+        return _graph(subject, options)
     if name == "aot_compile":
         return _ahead(torch, subject, options.get("dynamic"), backend)
     raise MissingError(f"this torch-replay knows no way into the compiler with the name {name!r}")
+
+
+def _graph(subject: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """`torch._dynamo.export`, looked up when it is called: it may be observed by then."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        export = features.require(features.module("torch._dynamo"), "export")
+        return export(subject, **options)(*args, **kwargs)
+
+    return run
 
 
 def _ahead(torch: Any, subject: Any, dynamic: bool | None, backend: Any) -> Callable[..., Any]:

@@ -41,7 +41,7 @@ def refusing(stance: str | None) -> Iterator[None]:
 
 def install(refused: Callable[[Any, Any], None]) -> Callable[[], None]:
     """Call `refused(frame, converter)` for each frame that is refused; returns what puts torch back."""
-    convert_frame = features.module("torch._dynamo.convert_frame")
+    convert_frame: Any = features.module("torch._dynamo.convert_frame")
     original = features.require(convert_frame, "has_tensor_in_frame")
 
     def has_tensor_in_frame(frame: Any) -> Any:
