@@ -14,7 +14,7 @@ import types
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from replay.recorder.uses import uses_of
 from replay.shipping.modules import imported
@@ -225,7 +225,9 @@ class Reach:
         self._more_than_items(value)
 
     def _pairs(self, value: Mapping[Any, Any]) -> None:
-        for key, item in list(dict.items(value) if issubclass(type(value), dict) else value.items()):
+        for key, item in list(
+            dict.items(cast(dict[Any, Any], value)) if issubclass(type(value), dict) else value.items()
+        ):
             self._push(key)
             self._push(item)
         self._more_than_items(value)

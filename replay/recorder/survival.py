@@ -102,8 +102,12 @@ def _is_live(key: str) -> bool:
     return not key.startswith("d")  # as TensorCollector.declare names them
 
 
-def write_checked(write: Write, *, values_matter: bool, warn: Callable[[str], None]) -> Path:
-    """Write the bundle, and again with more in it until the failure survives; its path.
+Check = Callable[[], Path]
+"""Checks a bundle while its frame is alive; writes it again with more in it until the failure survives. Its path."""
+
+
+def begin(write: Write, *, values_matter: bool, warn: Callable[[str], None]) -> tuple[Path, Check | None]:
+    """Write the bundle as the policy wants it; its path, and the check that is to follow where one is due.
 
     `values_matter`: the policy has kept real values up to RUN_BUDGET already. `warn` is told what the user can
     act on.
@@ -115,14 +119,18 @@ def write_checked(write: Write, *, values_matter: bool, warn: Callable[[str], No
     off = replace(PENDING, reason=f"the check is off ({environment.CHECK}=0)")
     first = write(Content(), PENDING if seconds else off, None)
     if not seconds or first.substitution is None:
-        return first.file.path
-    check = _Check(write, first, time.monotonic(), seconds)
-    try:
-        check.run(values_matter=values_matter)
-    except BundleError as error:
-        warn(f"replay could not write the checked bundle again, the first one stays: {error}")
-    check.tell(warn)
-    return check.last.file.path
+        return first.file.path, None
+
+    def check() -> Path:
+        checked = _Check(write, first, time.monotonic(), seconds)
+        try:
+            checked.run(values_matter=values_matter)
+        except BundleError as error:
+            warn(f"replay could not write the checked bundle again, the first one stays: {error}")
+        checked.tell(warn)
+        return checked.last.file.path
+
+    return first.file.path, check
 
 
 class _Check:

@@ -70,9 +70,7 @@ class Seen:
         """An error that came out of the call: of running code, unless the hooks have seen it."""
         if self.reported(error):
             return
-        place = later.failing_backward(error)[1]
-        live = later.failing_frame(error)
-        trace = place or (live[1] if live else None)
+        trace = later.place_of(error)
         self.add(failures.describe(error, stage="runtime", code=self.subject, trace=trace), error)
 
     def add(self, info: ErrorInfo, error: BaseException, *, failure: bool = True) -> None:

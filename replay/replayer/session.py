@@ -19,11 +19,23 @@ from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
-from replay.replayer import process
+from replay.replayer import process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import accuracy, compiling, configs, environment, hooks, later, state, tensors
+from replay.torch_adapter import (
+    accuracy,
+    backward_nodes,
+    compiling,
+    configs,
+    distributed,
+    environment,
+    hooks,
+    later,
+    stances,
+    state,
+    tensors,
+)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +91,8 @@ class _Replay:
         )
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        alone = stack.enter_context(distributed.pretended(self.manifest.process))
+        self.notes += [alone] if alone else []
         loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
         root = self._root(loaded)
         recorded = {**self.manifest.config, **root["config"]}
@@ -99,15 +113,23 @@ class _Replay:
             options=self._options(root),
             mode=self.request["mode"],
         )
+        stance = self.manifest.state.get("stance")
+        stances.set_dynamism(subject.__code__, root.get("dynamism"))
         if subject is root["function"]:
-            self._earlier_calls(root, function, fullgraph=fullgraph)
+            # entries of another backend would be no reason to compile again
+            itself = stance == stances.REFUSES or self.manifest.event == "recompile"
+            self._earlier_calls(root, function if itself else None, fullgraph=fullgraph)
         self.drift += state.seed(self.manifest.state)
+        if self.request["backend"] is None and self.request["mode"] is None and root.get("entry") is not None:
+            function, positional, keywords = ways.enter(root["entry"], backend)
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
         self.seen.subject = subject.__code__
         with (
             hooks.observing(self.seen.observe, gate, wrap=self._comparison()),
             later.observing_backward(self.seen.observe_backward),
+            stances.refusing(stance),
+            backward_nodes.region(inside=self.manifest.compile.entry == "compiled_autograd"),
         ):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
@@ -224,21 +246,14 @@ class _Replay:
                 f"--function {self.selection}: matches no function; compiled here would be: {offered}"
             )
 
-    def _earlier_calls(
-        self, root: Mapping[str, Any], function: Callable[..., Any], *, fullgraph: bool
-    ) -> None:
-        """Repeat, with the eager backend, the calls that compiled the frame before it failed.
-
-        Of a recompilation with the backend itself: the entries of another backend would be no reason for it.
-        """
+    def _earlier_calls(self, root: Mapping[str, Any], subject: Any, *, fullgraph: bool) -> None:
+        """Repeat the calls that compiled the frame before it failed, with the eager backend unless as `subject`."""
         if not root["calls"]:
             return
         isolation.announce("compile")
-        backend = "chosen" if self.manifest.event == "recompile" else "eager"
-        if backend == "eager":
-            function = compiling.compiled(
-                root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
-            )
+        function = subject or compiling.compiled(
+            root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
+        )
         failed = 0
         for call in root["calls"]:
             positional, keywords = call["arguments"]
@@ -247,9 +262,8 @@ class _Replay:
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
-        self.notes.append(
-            f"{len(root['calls'])} earlier calls were repeated first, with the {backend} backend"
-        )
+        how = "" if subject else ", with the eager backend"
+        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first{how}")
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 
