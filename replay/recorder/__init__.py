@@ -4,6 +4,7 @@ block       `record`: one object per block
 happenings  which events make a bundle
 telling     where the bundle is: notes, log, warnings
 history     what earlier calls of a frame looked like
+attributes  plain values that earlier calls saw
 capture     one failure -> one bundle
 frames      a frame's code and variables
 precaution  bundles that are written ahead of a crash

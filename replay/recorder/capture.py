@@ -19,7 +19,7 @@ from typing import Any
 from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter, Published
-from replay.recorder import chain, describing, frames, history, pruning, survival, ways
+from replay.recorder import attributes, chain, describing, frames, history, pruning, survival, ways
 from replay.recorder.happenings import Happening
 from replay.recorder.survival import Content, Written
 from replay.recording import (
@@ -289,7 +289,11 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
 
 def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
     f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
-    return {"arguments": frames.arguments(attempt.code, f_locals), "grad": call.grad_enabled}
+    return {
+        "arguments": frames.arguments(attempt.code, f_locals),
+        "grad": call.grad_enabled,
+        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure),
+    }
 
 
 def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:

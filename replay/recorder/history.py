@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from replay.recorder import attributes
 from replay.torch_adapter import hooks, sketches, state
 
 KEPT = 300
@@ -39,6 +40,7 @@ class Call:
     f_locals: Mapping[str, Any]
     grad_enabled: bool
     state: Mapping[str, Any] = field(default_factory=dict)  # as replay.torch_adapter.state captures it
+    seen: attributes.Seen = field(default_factory=attributes.Seen)
     frame: Past | None = None
 
 
@@ -119,6 +121,12 @@ def _call(attempt: hooks.Attempt) -> Call:
         f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
         grad_enabled=sketches.grad_enabled(),
         state=state.capture(),
+        seen=attributes.seen(
+            attempt.code,
+            attempt.f_globals,
+            attempt.closure,
+            [*attempt.f_locals.values(), *map(_contents, attempt.closure)],
+        ),
         frame=Past(
             attempt.code,
             attempt.f_globals,

@@ -19,7 +19,7 @@ from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
-from replay.replayer import process, ways
+from replay.replayer import earlier, process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
@@ -258,7 +258,7 @@ class _Replay:
         for call in root["calls"]:
             positional, keywords = call["arguments"]
             try:
-                with state.grad(bool(call["grad"])):
+                with state.grad(bool(call["grad"])), earlier.as_then(call.get("before"), root["function"]):
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
