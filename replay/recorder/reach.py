@@ -89,14 +89,15 @@ class Reach:
     def _visit(self, value: Any, name: str | None) -> None:
         if type(value) in ATOMS:
             return
-        if not isinstance(value, (type, types.FunctionType, types.ModuleType)):
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType, types.ModuleType)):
             self._stands_under(value, name)
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
         self._keep.append(value)
         for kinds, visit in _VISITS:
-            if isinstance(value, kinds):
+            if issubclass(kind, kinds):
                 visit(self, value)
                 return
         self._object(value)
