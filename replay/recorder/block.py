@@ -49,7 +49,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
 
     `directory`: where bundles go; made when there is one to write. `on`: the events that make a bundle.
     `only`: function-name filter, see `replay.selection`. `tensors`: which values travel: "auto" (integers,
-    booleans and small tensors; the rest as metadata), "full" or "metadata". `ship`: names of installed packages
+    booleans and small tensors, and more if a replay in a child process shows that the failure needs it; the rest as
+    metadata), "full" or "metadata". `ship`: names of installed packages
     whose code travels by value. `max_bundles`: stop after so many distinct ones.
 
     `bundles` lists the files; `lost` counts the failures that could not be recorded, each told by a warning.

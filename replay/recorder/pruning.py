@@ -84,8 +84,15 @@ def of(root: Mapping[str, Any], attempt: hooks.Attempt, ship: Iterable[str] = ()
 
 
 def _reaches(root: Mapping[str, Any], attempt: hooks.Attempt, policy: Policy) -> tuple[Reach, Reach]:
-    reach = Reach(lambda value: _is_divisible(value, policy))
-    beside = Reach(lambda value: _is_divisible(value, policy))
+    kinds: dict[type, bool] = {}
+
+    def divisible(value: Any) -> bool:
+        cls = type(value)
+        if cls not in kinds:
+            kinds[cls] = _is_divisible(cls, policy)
+        return kinds[cls] and not (anatomy.is_module(value) and anatomy.hooks(value))
+
+    reach, beside = Reach(divisible), Reach(divisible)
     names = frames.argument_names(attempt.code)
     _add_call(reach, root["function"], root["arguments"], names)
     for call in root["calls"]:
@@ -114,11 +121,10 @@ def _add_arguments(reach: Reach, arguments: frames.Arguments, names: tuple[str, 
         reach.add(value, name if name in names else None)
 
 
-def _is_divisible(value: Any, policy: Policy) -> bool:
-    """Whether code reaches an object's attributes by their names only."""
-    cls = type(value)
-    if anatomy.is_module(value):
-        return anatomy.is_plain_module_class(cls) and not anatomy.hooks(value)
+def _is_divisible(cls: type, policy: Policy) -> bool:
+    """Whether code reaches the attributes of objects of this class by their names only."""
+    if anatomy.is_module_class(cls):
+        return anatomy.is_plain_module_class(cls)
     return (
         policy.by_value(cls.__module__)
         and all(getattr(cls, name, None) is getattr(object, name, None) for name in _DEFAULT_STATE)

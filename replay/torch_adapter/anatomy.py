@@ -17,7 +17,12 @@ TABLES = ("_modules", "_parameters", "_buffers")
 
 def is_module(value: Any) -> bool:
     """Whether it is a torch.nn.Module."""
-    return issubclass(type(value), features.module("torch").nn.Module)
+    return is_module_class(type(value))
+
+
+def is_module_class(cls: type) -> bool:
+    """Whether a class is one of modules."""
+    return issubclass(cls, features.module("torch").nn.Module)
 
 
 def is_tensor(value: Any) -> bool:

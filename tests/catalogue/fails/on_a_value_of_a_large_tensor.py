@@ -1,4 +1,5 @@
 """A backend of the user's that fails on a value in a large tensor"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """A user's object around a model, data and callbacks, of which the frame uses little"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """A large module of which the frame reaches one branch"""
+
 import torch
 
 
