@@ -39,8 +39,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     `directory`: where bundles go; made when there is one to write. `on`: the events that make a bundle: "failure",
     "graph_break", "recompile", "accuracy", or "all" for every frame that is compiled; a name or several.
     `only`: function-name filter, see `replay.selection`. `tensors`: which values travel: "auto" (integers,
-    booleans and small tensors; the rest as metadata), "full" or "metadata". `ship`: names of installed packages
-    whose code travels by value. `max_bundles`: stop after so many distinct ones. `tolerance`: of "accuracy", which
+    booleans and small tensors, and more if a replay in a child process shows that the failure needs it; the rest as
+    metadata), "full" or "metadata". `ship`: names of installed packages whose code travels by value. `max_bundles`:
+    stop after so many distinct ones. `tolerance`: of "accuracy", which
     compares each graph with uncompiled code at each call; None: torch._dynamo.config.repro_tolerance. `crash_safe`:
     each frame is on disk before it is compiled and before each run, so that a crash of the process leaves its bundle.
 

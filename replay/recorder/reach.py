@@ -89,14 +89,15 @@ class Reach:
     def _visit(self, value: Any, name: str | None) -> None:
         if type(value) in ATOMS:
             return
-        if not issubclass(type(value), (type, types.FunctionType, types.ModuleType)):
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType, types.ModuleType)):
             self._stands_under(value, name)
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
         self._keep.append(value)
         for kinds, visit in _VISITS:
-            if issubclass(type(value), kinds):  # not isinstance: `__class__` may lie
+            if issubclass(kind, kinds):  # not isinstance: `__class__` may lie
                 visit(self, value)
                 return
         self._object(value)

@@ -197,7 +197,7 @@ class _Check:
 
     def _described(self) -> str:
         real = self.last.substitution.kept if self.last.substitution is not None else ()
-        parts = [f"the values of {len(real)} more storages"] if real else []
+        parts = [f"the values of {_count(len(real), 'more storage')}"] if real else []
         parts += [] if self._content.pruned else ["all that the frame refers to"]
         return " and ".join(parts) or "what it has"
 
@@ -237,9 +237,15 @@ def judge(outcome: Outcome, left_out: set[str]) -> tuple[bool | None, str, bool]
 
 def _subject(written: Written) -> str:
     size = f"{written.nbytes / 1e6:.1f} MB"
-    parts = [f"without the values of {written.tensors} tensors ({size})"] if written.nbytes else []
-    parts += [f"without {len(written.left_out)} things that it cannot reach"] if written.left_out else []
+    parts = [f"without the values of {_count(written.tensors, 'tensor')} ({size})"] if written.nbytes else []
+    parts += (
+        [f"without {_count(len(written.left_out), 'thing')} that it cannot reach"] if written.left_out else []
+    )
     return f"the failure of {written.function!r} survives {' and '.join(parts)}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _first_line(error: BaseException) -> str:
