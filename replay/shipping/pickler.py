@@ -11,6 +11,7 @@ import functools
 import io
 import pickle
 import socket
+import struct
 import threading
 import types
 import typing
@@ -102,6 +103,10 @@ KNOWN: dict[type, Reducer] = {
     classmethod: others.reduce_wrapped,
     typing.TypeVar: others.reduce_type_variable,
     typing.ParamSpec: others.reduce_type_variable,
+    typing.ParamSpecArgs: others.reduce_parameters,
+    typing.ParamSpecKwargs: others.reduce_parameters,
+    typing.NewType: others.reduce_new_type,
+    struct.Struct: others.reduce_struct,
     Placeholder: lambda _, value: reduce_again(value),
 }
 

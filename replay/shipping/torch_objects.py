@@ -13,8 +13,9 @@ from replay.shipping import autograd_objects
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
-from replay.shipping.others import fill_plain, make_plain, reduce_object
+from replay.shipping.others import reduce_object
 from replay.shipping.placeholders import Placeholder
+from replay.shipping.plain import fill_plain, make_plain
 from replay.torch_adapter import distributed, objects
 
 

@@ -14,6 +14,9 @@ from typing import Any
 from replay.errors import UnsupportedTorchError
 from replay.torch_adapter import backward_nodes
 
+ASKED_BY_DYNAMO = {"einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack"})}
+"""What Dynamo itself asks of a library's module (`trace_rules.add_module_init_func`), before it traces anything."""
+
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
 
