@@ -234,12 +234,14 @@ def _replay(path: Path, program: Program) -> dict:
     with replay.load(path) as bundle:
         event = bundle.manifest.event
         lacking = [asdict(one) for one in bundle.manifest.missing]
+        lacking += [{**asdict(one), "reason": "left out"} for one in bundle.manifest.left_out]
+        reason = bundle.manifest.reason
     try:
         with _hidden(program.hides):
             outcome = asdict(replay.run(path, **{"isolate": False, **program.replay}))
     except Exception as error:
         return {"event": event, "status": f"raised {type(error).__name__}: {error}", "lacking": lacking}
-    return {"event": event, "lacking": lacking, **outcome}
+    return {"event": event, "lacking": lacking, "recorded_reason": reason, **outcome}
 
 
 @contextlib.contextmanager
@@ -304,6 +306,11 @@ def same_text(outcome: dict) -> bool:
     from replay import fingerprint
 
     error, recorded = outcome.get("error"), outcome.get("recorded_error")
+    if outcome["event"] == "recompile":
+        texts = [
+            outcome[key].partition(": ")[2] for key in ("recorded_reason", "reason")
+        ]  # after the compile id
+        return bool(texts[0]) and texts[0] == texts[1]
     return bool(error and recorded) and fingerprint.same_text(recorded["message"], error["message"])
 
 

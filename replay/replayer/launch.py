@@ -18,7 +18,7 @@ import msgspec
 from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
-from replay.recording import ErrorInfo, Outcome, Stage
+from replay.recording import DIED, ErrorInfo, Outcome, Stage
 from replay.selection import Pattern, Selection
 
 TIMEOUT = 1800.0
@@ -43,7 +43,7 @@ def run(
     backward: bool | None = None,
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     logs: str | None = None,
     timeout: float | None = TIMEOUT,
     pdb: bool = False,
@@ -53,7 +53,8 @@ def run(
     """Replay the frame of a bundle and say what happened.
 
     `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
-    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `timeout`:
+    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `env`:
+    variables of the replay; None: not set. `timeout`:
     seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up becomes
     an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
@@ -130,8 +131,9 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         ),
         traceback=result.stderr,
     )
-    same = recorded is not None and fingerprint.same(
-        recorded.fingerprint, error.fingerprint, same_torch=False
+    same = recorded is not None and (
+        fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=False)
+        or (recorded.type == DIED and result.ending in ("crashed", "memory"))
     )
     return Outcome(
         bundle=str(bundle.path),
@@ -173,9 +175,9 @@ def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
     return limits
 
 
-def _variables(env: Mapping[str, str]) -> dict[str, str]:
+def _variables(env: Mapping[str, str | None]) -> dict[str, str | None]:
     for name, value in env.items():
-        if not _VARIABLE.match(name) or not isinstance(value, str):
+        if not _VARIABLE.match(name) or not (value is None or isinstance(value, str)):
             raise UsageError(
                 f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1"
             )

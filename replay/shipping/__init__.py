@@ -22,7 +22,7 @@ from replay import source
 from replay.errors import BundleError, MissingError
 from replay.recording import Missing
 from replay.shipping import classes, modules, paths
-from replay.shipping.dumping import Dumping, TensorSink, named
+from replay.shipping.dumping import LEFT_OUT, Dumping, Leave, TensorSink, leave_nothing, named
 from replay.shipping.loading import Loading, TensorSource
 from replay.shipping.pickler import Shipper
 from replay.shipping.placeholders import Placeholder
@@ -31,7 +31,26 @@ from replay.shipping.stack import with_large_stack
 from replay.shipping.unpickler import Unshipper
 from replay.torch_adapter import objects
 
-__all__ = ["Loaded", "Placeholder", "Shipment", "TensorSink", "TensorSource", "dump", "loaded"]
+__all__ = [
+    "LEFT_OUT",
+    "LeftBehind",
+    "Loaded",
+    "Placeholder",
+    "Shipment",
+    "TensorSink",
+    "TensorSource",
+    "dump",
+    "loaded",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Something that `leave` said is left out."""
+
+    name: str
+    type: str
+    value: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,7 @@ class Shipment:
     modules: tuple[str, ...]  # whose content travels by value
     missing: tuple[Missing, ...]  # what could not travel
     stuck: Mapping[str, str] = field(default_factory=dict)  # types whose pickling did not end -> why
+    left_out: tuple[LeftBehind, ...] = ()  # what was not to travel
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +76,27 @@ class Loaded:
 
 
 def dump(
-    root: object, *, tensors: TensorSink, ship: Collection[str] = (), names: Mapping[int, str] | None = None
+    root: object,
+    *,
+    tensors: TensorSink,
+    ship: Collection[str] = (),
+    names: Mapping[int, str] | None = None,
+    leave: Leave | None = None,
 ) -> Shipment:
     """Write `root` and all that it needs.
 
     What cannot travel is replaced by a placeholder and listed in `missing`; no object makes this fail.
     `ship` names packages that travel by value although they are installed. `names` says, by `id`, how objects
-    are called in the names of what is missing; otherwise `root`'s keys are used.
+    are called in the names of what is missing; otherwise `root`'s keys are used. `leave` says which attributes of
+    an object are left out: placeholders stand for them as well.
     """
-    policy = Policy(ship)
-    first = Dumping(policy, tensors)
+    policy, leave = Policy(ship), leave or leave_nothing
+    first = Dumping(policy, tensors, leave=leave)
     try:
         return _dump(root, first, names or {})
     except RecursionError:  # data nested too deep for this stack
-        again = Dumping(policy, tensors, shallow=True, unwilling=first.unwilling)
-        return with_large_stack(lambda: _dump(root, again, names or {}))
+        deep = Dumping(policy, tensors, leave=leave, shallow=True, unwilling=first.unwilling)
+        return with_large_stack(lambda: _dump(root, deep, names or {}))
 
 
 def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
@@ -78,16 +104,15 @@ def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
     shipper.dump(root)
     _finish(shipper, dumping)
     found = paths.find(root, [lost.value for lost in dumping.lost], names)
-    missing = tuple(
-        Missing(name, lost.type, lost.reason) for name, lost in zip(found, dumping.lost, strict=True)
-    )
-    shipper.dump(("lost", [(entry.name, entry.type, entry.reason) for entry in missing]))
+    lost_ones = list(zip(found, dumping.lost, strict=True))
+    shipper.dump(("lost", [(name, lost.type, lost.reason) for name, lost in lost_ones]))
     return Shipment(
         values=shipper.stream.getvalue(),
         sources={**dumping.display, **dumping.sources},
         packages=dumping.policy.packages(),
         modules=tuple(dumping.shipped),
-        missing=missing,
+        missing=tuple(Missing(name, lost.type, lost.reason) for name, lost in lost_ones if not lost.left_out),
+        left_out=tuple(LeftBehind(name, lost.type, lost.value) for name, lost in lost_ones if lost.left_out),
         stuck={named(cls): reason for cls, reason in dumping.unwilling.items()},
     )
 
@@ -149,7 +174,7 @@ def _load(values: bytes, loading: Loading) -> Any:
             f"the recorded values: making them raised {type(error).__name__}: {error}"
         ) from error
     loading.lost.extend(item[1])
-    loading.missing.extend(Missing(*entry) for entry in item[1])
+    loading.missing.extend(Missing(*entry) for entry in item[1] if entry[2] != LEFT_OUT)
     for step in loading.last:
         step()
     loading.complete = True

@@ -10,10 +10,11 @@ import pickle
 import sys
 import types
 import typing
+from collections.abc import Set
 from typing import Any
 
 from replay.shipping import asking
-from replay.shipping.dumping import Dumping, Reduced
+from replay.shipping.dumping import LEFT_OUT, Dumping, LeftOut, Reduced
 from replay.shipping.functions import found_by_name
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, missing_here, reduce_lost
@@ -41,7 +42,30 @@ def reduce_object(dumping: Dumping, value: Any) -> Any:
         return _reduce_unwilling(
             dumping, value, problem or "its __reduce_ex__ gives another class than its own"
         )
+    names = dumping.leave(value)
+    if names and len(reduced) > 2 and type(reduced[2]) is dict:
+        reduced = (*reduced[:2], without(reduced[2], names), *reduced[3:])
     return _guarded(dumping, value, reduced)
+
+
+def without(attributes: dict[str, Any], names: Set[str]) -> dict[str, Any]:
+    """An object's attributes with marks in place of those that are left out.
+
+    A left-out submodule, parameter or buffer is None in its table, where the compiler lists all that a module
+    has, and the mark is an attribute, which Python looks at first: it meets whoever asks by name.
+    """
+    left = {key: LeftOut(one) if key in names and one is not None else one for key, one in attributes.items()}
+    for table in ("_modules", "_parameters", "_buffers"):
+        held = attributes.get(table)
+        if isinstance(held, dict) and not names.isdisjoint(held):
+            left[table] = {key: None if key in names else one for key, one in held.items()}
+            left.update({key: LeftOut(one) for key, one in held.items() if key in names and one is not None})
+    return left
+
+
+def reduce_left_out(dumping: Dumping, mark: LeftOut) -> Reduced:
+    """A placeholder."""
+    return reduce_lost(dumping, mark.value, LEFT_OUT)
 
 
 def _reduce_unwilling(dumping: Dumping, value: Any, reason: str) -> Reduced:

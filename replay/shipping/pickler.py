@@ -33,7 +33,7 @@ from replay.shipping import (
     torch_objects,
     triton_objects,
 )
-from replay.shipping.dumping import Dumping, Leaf, Namespace, Reduced
+from replay.shipping.dumping import Dumping, Leaf, LeftOut, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
 from replay.torch_adapter import objects
@@ -70,6 +70,7 @@ LIVE = (
 KNOWN: dict[type, Reducer] = {
     **dict.fromkeys((collections.OrderedDict, collections.deque, complex, range, slice), _native),
     Leaf: _leaf,
+    LeftOut: others.reduce_left_out,
     Namespace: modules.reduce_namespace,
     types.FunctionType: _function,
     types.CodeType: codes.reduce_code,

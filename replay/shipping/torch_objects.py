@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from replay.errors import MissingError
+from replay.shipping import autograd_objects
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
 from replay.shipping.others import reduce_object
 from replay.shipping.placeholders import Placeholder
 from replay.shipping.plain import fill_plain, make_plain
-from replay.torch_adapter import objects
+from replay.torch_adapter import distributed, objects
 
 
 def reducers() -> dict[type, Any]:
@@ -45,11 +46,15 @@ def reducer_for(cls: type) -> Any:
     """The reducer for a subclass of one of torch's types, None for any other."""
     import torch
 
+    if distributed.is_group(cls):
+        return reduce_group
     if issubclass(cls, torch.nn.Module):
         return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
         return reduce_operator
-    return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+    if issubclass(cls, type(torch.ops.aten)):
+        return reduce_operators
+    return autograd_objects.reducer_for(cls)
 
 
 def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
@@ -74,6 +79,18 @@ def fill_tensor(loading: Loading, tensor: Any, attributes: dict[str, Any]) -> No
     """Set its Python attributes."""
     if not isinstance(tensor, Placeholder):
         tensor.__dict__.update(attributes)
+
+
+def reduce_group(dumping: Dumping, group: Any) -> Any:
+    """A process group by its name; the replay has a fake one of that name."""
+    name = distributed.group_name(group)
+    return reduce_object(dumping, group) if name is None else (make_group, (name,))
+
+
+@builder
+def make_group(loading: Loading, name: str) -> Any:
+    """The group of that name."""
+    return distributed.group(name)
 
 
 def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
@@ -264,4 +281,6 @@ def reduce_neural_module(dumping: Dumping, module: Any) -> Any:
     getter = getattr(type(module), "__getstate__", None)
     if getattr(getter, "__module__", "").startswith("torch.nn.utils"):
         return make_plain, (type(module),), (dict(module.__dict__), {}), None, None, fill_plain
+    if objects.is_captured_backward(module):
+        return autograd_objects.reduce_captured(dumping, module)
     return reduce_object(dumping, module)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from replay.errors import UnsupportedTorchError
+from replay.torch_adapter import backward_nodes
 
 ASKED_BY_DYNAMO = {"einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack"})}
 """What Dynamo itself asks of a library's module (`trace_rules.add_module_init_func`), before it traces anything."""
 
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
+
+_INNER = "_torchdynamo_orig_backend"
+"""Where torch's wrappers keep the backend that they wrap (torch >= 2.9)."""
 
 
 def find(path: str) -> Any:
@@ -73,7 +78,9 @@ def compiled_options(wrapper: Any) -> dict[str, Any]:
     context = wrapper.__dict__.get("dynamo_ctx") or _closure(wrapper).get("self")
     if context is None:
         return {}
-    backend = find("torch._dynamo.eval_frame.innermost_backend")(context.callback)
+    backend = context.callback
+    while hasattr(backend, _INNER):
+        backend = getattr(backend, _INNER)
     name = getattr(backend, "compiler_name", None)
     options: dict[str, Any] = {"backend": name if isinstance(name, str) else backend}
     if isinstance(name, str) and getattr(backend, "config", None):
@@ -92,6 +99,41 @@ def wrapped_by_dynamo(function: Any) -> tuple[str, Any] | None:
     if original is None or values.get("_torchdynamo_wrapper_id", id(function)) != id(function):
         return None
     return ("disable" if values.get("_torchdynamo_disable") else "compile"), original
+
+
+def is_captured_backward(module: Any) -> bool:
+    """Whether a module is a graph of compiled autograd's: its code, not its nodes, is what a replay needs."""
+    graphs = sys.modules.get("torch.fx.graph_module")
+    if graphs is None or not isinstance(module, graphs.GraphModule):
+        return False
+    variables = getattr(getattr(type(module), "forward", None), "__globals__", {})
+    return any(name.startswith(backward_nodes.MARK) for name in variables)
+
+
+def without_graph(module: Any) -> dict[str, Any]:
+    """What a graph module holds as any other module does, and which inputs its code may drop as it runs."""
+    import torch
+
+    kept = {*torch.nn.Module().__dict__, "meta"}
+    tensors = {*module._parameters, *module._buffers, *module._modules}
+    return {name: value for name, value in module.__dict__.items() if name in kept or name in tensors}
+
+
+def is_context(cls: type) -> bool:
+    """Whether this is the class of the `ctx` that a user's autograd.Function gets."""
+    function = sys.modules.get("torch.autograd.function")
+    base = getattr(function, "BackwardCFunction", None)
+    return base is not None and issubclass(cls, base) and hasattr(cls, "_forward_cls")
+
+
+def function_of(context: Any) -> Any:
+    """The autograd.Function that a context belongs to."""
+    return type(context)._forward_cls
+
+
+def make_context(function: Any) -> Any:
+    """A context of this autograd.Function, as its `apply` makes one."""
+    return function._backward_cls()
 
 
 def original_module(module: Any) -> Any:
@@ -166,14 +208,27 @@ def make_custom_op(qualified_name: str, schema: str, function: Any) -> tuple[Any
 
 
 def forget_imports() -> None:
-    """Drop the modules that Dynamo remembers by name, because other ones have these names now.
+    """Drop the modules that Dynamo remembers by name, where other ones have these names now.
 
     Without Dynamo's cache (it was not imported, or this torch has none) there is nothing to forget.
     """
     dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
     clear = getattr(getattr(dynamo, "_import_module", None), "cache_clear", None)
-    if clear is not None:
-        clear()
+    if clear is None:
+        return
+    clear()
+    for module in list(sys.modules.values()):
+        variables = getattr(module, "__dict__", None)
+        if type(variables) is dict:
+            for alias in [name for name in variables if type(name) is str and name.startswith(_ALIAS)]:
+                meant = variables[alias]
+                if isinstance(meant, ModuleType) and sys.modules.get(meant.__name__) is not meant:
+                    del variables[alias]
+
+
+_ALIAS = "__import_"
+"""Under such names Dynamo puts a module that inlined code uses into the globals of the frame; it expects the same one
+there the next time."""
 
 
 def operator_parts(operator: Any) -> tuple[str, str, str | None]:
