@@ -1,4 +1,4 @@
-"""torch's objects: tensors through the sink, modules, operators, compiled and disabled functions.
+"""torch's objects but for its tensors: modules, operators, compiled and disabled functions.
 
 Only public names of torch are used here; the private ones are in `replay.torch_adapter.objects`. This module
 imports torch when an object of torch's is met, never before.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from replay.errors import MissingError
+from replay.shipping import tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
 from replay.shipping.others import fill_plain, make_plain, reduce_object
 from replay.shipping.placeholders import Placeholder
-from replay.torch_adapter import objects
+from replay.torch_adapter import kinds, objects
 
 
 def reducers() -> dict[type, Any]:
@@ -22,11 +23,11 @@ def reducers() -> dict[type, Any]:
     import torch
 
     return {
-        torch.Tensor: reduce_tensor,
-        torch.nn.Parameter: reduce_tensor,
-        torch.nn.Buffer: reduce_tensor,
-        torch.UntypedStorage: reduce_storage,
-        torch.storage.TypedStorage: reduce_typed_storage,
+        torch.Tensor: tensors.reduce_tensor,
+        torch.nn.Parameter: tensors.reduce_tensor,
+        torch.nn.Buffer: tensors.reduce_tensor,
+        torch.UntypedStorage: tensors.reduce_storage,
+        torch.storage.TypedStorage: tensors.reduce_typed_storage,
         torch.Generator: reduce_generator,
         torch.layout: reduce_named,
         torch.memory_format: reduce_named,
@@ -44,57 +45,15 @@ def reducer_for(cls: type) -> Any:
     """The reducer for a subclass of one of torch's types, None for any other."""
     import torch
 
+    if issubclass(cls, (torch.Tensor, torch.UntypedStorage)):
+        return tensors.reduce_tensor if issubclass(cls, torch.Tensor) else tensors.reduce_storage
+    if kinds.is_modes_type(cls):
+        return tensors.reduce_fake_mode
     if issubclass(cls, torch.nn.Module):
         return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
         return reduce_operator
     return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
-
-
-def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
-    """By the sink's key, with the attributes that Python code has set (`mark_dynamic` sets some)."""
-    key = dumping.tensors.add(tensor)
-    if key is None:
-        return reduce_object(dumping, tensor)
-    attributes = tensor.__dict__
-    if attributes:
-        return make_tensor, (key,), dict(attributes), None, None, fill_tensor
-    return make_tensor, (key,)
-
-
-@builder
-def make_tensor(loading: Loading, key: str) -> Any:
-    """The tensor that the source has under the key."""
-    return loading.tensors.get(key)
-
-
-@builder
-def fill_tensor(loading: Loading, tensor: Any, attributes: dict[str, Any]) -> None:
-    """Set its Python attributes."""
-    if not isinstance(tensor, Placeholder):
-        tensor.__dict__.update(attributes)
-
-
-def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
-    """By the sink's key."""
-    return make_storage, (dumping.tensors.add_storage(storage),)
-
-
-@builder
-def make_storage(loading: Loading, key: str) -> Any:
-    """The storage that the source has under the key."""
-    return loading.tensors.get_storage(key)
-
-
-def reduce_typed_storage(dumping: Dumping, storage: Any) -> Reduced:
-    """By the untyped storage in it."""
-    return make_typed_storage, (objects.untyped_storage(storage), storage.dtype)
-
-
-@builder
-def make_typed_storage(loading: Loading, storage: Any, dtype: Any) -> Any:
-    """A typed storage around the untyped one."""
-    return objects.make_typed_storage(storage, dtype)
 
 
 def reduce_generator(dumping: Dumping, generator: Any) -> Reduced:

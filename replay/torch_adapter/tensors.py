@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from replay.errors import MissingError
 from replay.recording import StorageSpec, TensorSpec
-from replay.torch_adapter import features, sketches, synthesis
+from replay.torch_adapter import features, kinds, sketches, synthesis
 
 Policy = Literal["auto", "full", "metadata"]
 
@@ -64,7 +64,7 @@ class TensorCollector:
         known = self._keys.get(id(tensor))
         if known is not None:
             return known
-        if not self._ordinary(tensor):
+        if not kinds.is_ordinary(tensor):
             return None
         key = f"t{len(self._specs)}"
         self._keys[id(tensor)] = key
@@ -139,16 +139,6 @@ class TensorCollector:
         for at in range(0, window.numel(), CHUNK):
             part = window[at : at + CHUNK].cpu()
             yield memoryview((ctypes.c_char * part.numel()).from_address(part.data_ptr())).cast("B")
-
-    def _ordinary(self, tensor: Any) -> bool:
-        torch = self._torch
-        return (
-            type(tensor) in (torch.Tensor, torch.nn.Parameter)
-            and tensor.layout is torch.strided
-            and not tensor.is_quantized
-            and not tensor.is_nested
-            and not _is_wrapped(torch, tensor)
-        )
 
     def _spec(self, tensor: Any) -> TensorSpec:
         torch = self._torch
@@ -241,6 +231,10 @@ class TensorBuilder:
         """The bare storage that was recorded under a tensor's key."""
         return self.get(key).untyped_storage()
 
+    def device(self, name: str) -> str:
+        """Where a device of the recording is found here."""
+        return self._device(name)
+
     def _build(self, spec: TensorSpec) -> Any:
         torch = self._torch
         with torch.inference_mode(spec.inference), torch.no_grad():
@@ -319,12 +313,6 @@ def _kind(torch: Any, tensor: Any) -> Literal["tensor", "parameter", "buffer"]:
     if type(tensor) is torch.nn.Parameter:
         return "parameter"
     return "buffer" if getattr(tensor, "_is_buffer", False) else "tensor"
-
-
-def _is_wrapped(torch: Any, tensor: Any) -> bool:
-    """Whether functorch wrapped it: inside vmap, grad, ..."""
-    functorch = features.require(features.require(torch, "_C"), "_functorch")
-    return bool(features.require(functorch, "is_functorch_wrapped_tensor")(tensor))
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
