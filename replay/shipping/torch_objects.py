@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from replay.errors import MissingError
-from replay.shipping import tensors
+from replay.shipping import graphs, tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
 from replay.shipping.others import fill_plain, make_plain, reduce_object
 from replay.shipping.placeholders import Placeholder
+from replay.torch_adapter import graphs as torchs_graphs
 from replay.torch_adapter import kinds, objects
 
 
@@ -38,6 +39,10 @@ def reducers() -> dict[type, Any]:
         type(torch.ops.aten.add): reduce_operator,
         type(torch.ops.aten.add.Tensor): reduce_operator,
         objects.custom_op_type(): reduce_custom_op,
+        torchs_graphs.scripted_function_type(): graphs.reduce_scripted_function,
+        graphs.NodeNumber: graphs.reduce_node_number,
+        torch.Stream: reduce_stream,
+        torch.Event: reduce_event,
     }
 
 
@@ -50,10 +55,50 @@ def reducer_for(cls: type) -> Any:
     if kinds.is_modes_type(cls):
         return tensors.reduce_fake_mode
     if issubclass(cls, torch.nn.Module):
-        return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
+        return _module_reducer(cls)
+    if issubclass(cls, torch.Stream):
+        return reduce_stream
+    if issubclass(cls, torch.Event):
+        return reduce_event
+    if issubclass(cls, objects.higher_order_type()):
+        return graphs.reduce_higher_order
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
         return reduce_operator
     return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+
+
+def _module_reducer(cls: type) -> Any:
+    if cls.__name__ == "OptimizedModule":
+        return reduce_optimized
+    if torchs_graphs.is_graph_module(cls):
+        return graphs.reduce_graph_module
+    return graphs.reduce_scripted_module if torchs_graphs.is_scripted(cls) else reduce_neural_module
+
+
+def reduce_stream(dumping: Dumping, stream: Any) -> Reduced:
+    """A stream of the same device: what waits in it is no data."""
+    return make_stream, (str(stream.device),)
+
+
+@builder
+def make_stream(loading: Loading, device: str) -> Any:
+    """A new stream."""
+    import torch
+
+    return torch.Stream(device=loading.tensors.device(device))
+
+
+def reduce_event(dumping: Dumping, event: Any) -> Reduced:
+    """An event of the same device that nothing was recorded in."""
+    return make_event, (str(event.device),)
+
+
+@builder
+def make_event(loading: Loading, device: str) -> Any:
+    """A new event."""
+    import torch
+
+    return torch.Event(device=loading.tensors.device(device))
 
 
 def reduce_generator(dumping: Dumping, generator: Any) -> Reduced:

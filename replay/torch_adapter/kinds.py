@@ -91,25 +91,25 @@ def summary(tensor: Any) -> str | None:
     """For people: `sparse_coo float32[3, 4] nnz=2`; None for an ordinary tensor, or a class of one."""
     torch = features.module("torch")
     if _is_transformed(torch, tensor):
-        return f"{_shaped(tensor)} in a transform of torch.func"
+        return f"{shaped(tensor)} in a transform of torch.func"
     with undisturbed():
         if _is_fake(torch, tensor):
-            return f"fake {_shaped(tensor)}"
+            return f"fake {shaped(tensor)}"
         if _is_jagged(torch, tensor):
-            return f"nested (jagged) {_shaped(tensor)}"
+            return f"nested (jagged) {shaped(tensor)}"
         if tensor.is_nested:
             return f"nested (strided) {_dtype(tensor)}, {tensor.size(0)} tensors"
         if _is_distributed(torch, tensor):
             local, spec = tensor._local_tensor, tensor._spec
             placements = ", ".join(map(str, spec.placements))
-            return f"DTensor {_shaped(tensor)} ({placements}) of {_shaped(local)}"
+            return f"DTensor {shaped(tensor)} ({placements}) of {shaped(local)}"
         if tensor.is_quantized:
-            return f"quantized ({str(tensor.qscheme()).removeprefix('torch.')}) {_shaped(tensor)}"
+            return f"quantized ({str(tensor.qscheme()).removeprefix('torch.')}) {shaped(tensor)}"
         if _layout(tensor) != "strided":
-            return f"{_layout(tensor)} {_shaped(tensor)} nnz={int(tensor._nnz())}"
+            return f"{_layout(tensor)} {shaped(tensor)} nnz={int(tensor._nnz())}"
         if type(tensor) in (torch.Tensor, torch.nn.Parameter):
             return None
-        return f"{type(tensor).__qualname__} {_shaped(tensor)}"
+        return f"{type(tensor).__qualname__} {shaped(tensor)}"
 
 
 def is_ordinary(tensor: Any) -> bool:
@@ -529,5 +529,6 @@ def _dtype(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _shaped(tensor: Any) -> str:
+def shaped(tensor: Any) -> str:
+    """`float32[2, 3]`."""
     return f"{_dtype(tensor)}[{', '.join(map(str, tensor.shape))}]"

@@ -120,6 +120,11 @@ def _is_named(qualified: str, names: frozenset[str]) -> bool:
     return namespace in names and name in names
 
 
+def higher_order_type() -> Any:
+    """The class of operators that take functions, such as `cond`."""
+    return find("torch._ops.HigherOrderOperator")
+
+
 def custom_op_type() -> Any:
     """The class of operators that `torch.library.custom_op` makes."""
     return find("torch._library.custom_ops.CustomOpDef")

@@ -10,14 +10,14 @@ flow = distributions.TransformedDistribution(normal, [distributions.transforms.E
 
 
 @torch._dynamo.disable
-def numbers(mixture, flow):
-    return int(mixture.mean.sum() * 10) + int(flow.base_dist.loc.sum())
+def describe():
+    raise ValueError(f"{mixture.mean} {flow.base_dist.loc.tolist()} {flow.log_prob(torch.ones(3))}")
 
 
 @torch.compile(backend="eager")
 def use(x):
     y = normal.log_prob(x)
-    return (y + numbers(mixture, flow)) @ torch.ones(int(normal.batch_shape[0]) + 4)
+    return describe()
 
 
 use(torch.ones(2, 3))

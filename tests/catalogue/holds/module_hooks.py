@@ -1,4 +1,4 @@
-"""Hooks of modules: forward, forward_pre, with keywords, full_backward, state_dict, global ones"""
+"""Hooks of modules: forward, forward_pre, with keywords, full_backward, state_dict"""
 import torch
 
 seen = []
@@ -24,24 +24,24 @@ model.linear.register_forward_hook(lambda module, args, kwargs, out: out + 1, wi
 model.register_full_backward_hook(lambda module, grad_in, grad_out: seen.append("backward"))
 model.register_full_backward_pre_hook(lambda module, grad_out: seen.append("before"))
 model.register_state_dict_post_hook(lambda module, state, prefix, metadata: seen.append("saved"))
-model.register_state_dict_pre_hook(lambda module, prefix, keep: None)
-model.register_load_state_dict_pre_hook(lambda module, *rest: None)
-model.register_load_state_dict_post_hook(lambda module, keys: None)
+model.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append("saving"))
+model.register_load_state_dict_pre_hook(lambda module, *rest: seen.append("loading"))
+model.register_load_state_dict_post_hook(lambda module, keys: seen.append("loaded"))
 
 
 @torch._dynamo.disable
-def uses_hooks(model, x):
+def describe(x):
     seen.clear()
+    shape = model(x, scale=1).shape
     model(x, scale=1).sum().backward()
-    model.state_dict()
-    return ",".join(seen)
+    model.load_state_dict(model.state_dict())
+    raise ValueError(f"{tuple(shape)} {seen}")
 
 
 @torch.compile(backend="eager")
-def use(model, x):
+def use(x):
     x = x + 1
-    length = len(uses_hooks(model, x))
-    return model(x, scale=2) @ torch.ones(length)
+    return describe(x)
 
 
-use(model, torch.ones(1, 3))
+use(torch.ones(1, 3))

@@ -25,20 +25,7 @@ class Model(nn.Module):
     def forward(self, x):
         for part in self.children():
             x = part(x)
-        names = len(list(self.named_parameters())) * 10 + len(list(self.named_buffers()))
-        return x @ torch.ones(names + int(self.own.weight.shape[0]))
+        return x @ torch.ones(len(list(self.named_parameters())) * 10 + len(list(self.named_buffers())))
 
 
-@torch._dynamo.disable
-def numbers(model):
-    assert torch.equal(model.own.weight, model.own.weight.T)
-    return int((model.pruned.weight == 0).sum()) * 10 + int((model.removed.weight == 0).sum())
-
-
-@torch.compile(backend="eager")
-def use(model, x):
-    x = x + 1
-    return model(x) + numbers(model)
-
-
-use(Model().eval(), torch.ones(1, 4))
+torch.compile(Model().eval(), backend="eager")(torch.ones(1, 4))

@@ -1,4 +1,4 @@
-"""A wrapper subclass without `__tensor_flatten__`, with its tensors in a list and a slot"""
+"""A wrapper subclass without `__tensor_flatten__`, with its tensors in a list and in a slot"""
 import torch
 
 
@@ -25,15 +25,15 @@ class Stack(torch.Tensor):
 
 
 @torch._dynamo.disable
-def total(stack):
+def describe(stack):
     assert stack.first is stack.parts[0]
-    return torch.sum(stack)
+    raise ValueError(f"{tuple(stack.shape)} {int(torch.sum(stack))}")
 
 
 @torch.compile(backend="eager")
-def pick(x, stack):
+def use(x, stack):
     x = x + 1
-    return x[total(stack).long().reshape(1)]
+    return describe(stack)
 
 
-pick(torch.ones(2), Stack([torch.full((3,), 2.0), torch.full((3,), 3.0)]))
+use(torch.ones(2), Stack([torch.full((3,), 2.0), torch.full((3,), 3.0)]))

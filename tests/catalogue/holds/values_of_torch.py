@@ -18,7 +18,7 @@ stream = torch.Stream(device="cpu")
 
 @torch._dynamo.disable
 def describe(kinds, generator, stream):
-    drawn = torch.randint(1000, (3,), generator=generator).tolist()
+    drawn = torch.randint(1000, (3,), generator=generator.clone_state()).tolist()
     assert isinstance(kinds["size"], torch.Size)
     words = [str(kinds[name]) for name in kinds if name not in ("limits", "version")]
     raise ValueError(f"{words} {kinds['limits'][0].max} {kinds['limits'][1].min} {drawn} {stream.device}")
