@@ -263,6 +263,8 @@ class _Replay:
             return None
         same_torch = _release(self.manifest.environment.torch) == _release(_torch_version())
         for error in self.seen.errors:
+            if _is_for_lack(error) and not _is_for_lack(recorded):
+                continue
             if fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=same_torch):
                 return error
         return None
@@ -306,13 +308,18 @@ class _Replay:
             if name not in {one.name for one in known}
         ]
         for error in failed:
-            if "MissingError" in error.message + error.traceback or "<missing " in error.message:
+            if _is_for_lack(error):
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
         if not lacking and any(name.startswith("cuda") for name in self.remapped):
             lacking = [
                 Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
             ]
         return lacking
+
+
+def _is_for_lack(error: ErrorInfo) -> bool:
+    """Whether an error came of something that the recording or this machine lacks, whatever torch made of it."""
+    return "MissingError" in error.message + error.traceback or "<missing " in error.message
 
 
 def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.errors import MissingError
-from replay.shipping import graphs, tensors
+from replay.shipping import graphs, operators, tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
@@ -17,6 +16,7 @@ from replay.shipping.others import fill_plain, make_plain, reduce_object
 from replay.shipping.placeholders import Placeholder
 from replay.torch_adapter import graphs as torchs_graphs
 from replay.torch_adapter import kinds, objects
+from replay.torch_adapter import operators as torchs_operators
 
 
 def reducers() -> dict[type, Any]:
@@ -34,11 +34,11 @@ def reducers() -> dict[type, Any]:
         torch.memory_format: reduce_named,
         torch.finfo: reduce_info,
         torch.iinfo: reduce_info,
-        type(torch.ops): reduce_operators,
-        type(torch.ops.aten): reduce_operators,
-        type(torch.ops.aten.add): reduce_operator,
-        type(torch.ops.aten.add.Tensor): reduce_operator,
-        objects.custom_op_type(): reduce_custom_op,
+        type(torch.ops): operators.reduce_operators,
+        type(torch.ops.aten): operators.reduce_operators,
+        type(torch.ops.aten.add): operators.reduce_operator,
+        type(torch.ops.aten.add.Tensor): operators.reduce_operator,
+        torchs_operators.custom_op_type(): operators.reduce_custom_op,
         torchs_graphs.scripted_function_type(): graphs.reduce_scripted_function,
         graphs.NodeNumber: graphs.reduce_node_number,
         torch.Stream: reduce_stream,
@@ -60,11 +60,11 @@ def reducer_for(cls: type) -> Any:
         return reduce_stream
     if issubclass(cls, torch.Event):
         return reduce_event
-    if issubclass(cls, objects.higher_order_type()):
+    if issubclass(cls, torchs_operators.higher_order_type()):
         return graphs.reduce_higher_order
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
-        return reduce_operator
-    return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+        return operators.reduce_operator
+    return operators.reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
 
 
 def _module_reducer(cls: type) -> Any:
@@ -140,86 +140,6 @@ def make_info(loading: Loading, name: str, dtype: str) -> Any:
     import torch
 
     return getattr(torch, name)(getattr(torch, dtype))
-
-
-def reduce_operators(dumping: Dumping, operators: Any) -> Reduced:
-    """torch.ops, or one of its namespaces."""
-    import torch
-
-    return make_operators, ("" if operators is torch.ops else operators.name,)
-
-
-@builder
-def make_operators(loading: Loading, namespace: str) -> Any:
-    """torch.ops, or one of its namespaces."""
-    import torch
-
-    return getattr(torch.ops, namespace) if namespace else torch.ops
-
-
-def reduce_operator(dumping: Dumping, operator: Any) -> Reduced:
-    """An operator by its name; one that Python code has defined, with its definition."""
-    namespace, name, overload = objects.operator_parts(operator)
-    definition = objects.custom_op_definition(f"{namespace}::{name}")
-    schemas = [] if definition is not None else objects.library_schemas(namespace, name)
-    return make_operator, (namespace, name, overload, definition, schemas)
-
-
-@builder
-def make_operator(  # noqa: PLR0917 - the stream calls it by position
-    loading: Loading,
-    namespace: str,
-    name: str,
-    overload: str | None,
-    definition: Any,
-    schemas: list[tuple[str, Any]],
-) -> Any:
-    """`definition` needs only to have been made; `schemas` are those of an operator without one."""
-    import torch
-
-    if schemas:
-        kernel = _unknown(loading, namespace, name)
-        loading.undo.callback(objects.define_in_library(namespace, name, schemas, kernel))
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return packet if overload is None else getattr(packet, overload or "default")
-
-
-def _unknown(loading: Loading, namespace: str, name: str) -> Any:
-    def implementation(*arguments: Any, **keywords: Any) -> Any:
-        loading.touch(f"torch.ops.{namespace}.{name}")
-        raise MissingError(
-            f"the kernel of torch.ops.{namespace}.{name} is not in the recording, only its schema and its fake; "
-            "import the library that defines it before the replay"
-        )
-
-    return implementation
-
-
-def reduce_custom_op(dumping: Dumping, definition: Any) -> Reduced:
-    """Schema and function; fake, backward and vmap follow, because they may refer to the operator."""
-    made, registered = objects.custom_op_parts(definition)
-    return make_custom_op, made, registered, None, None, fill_custom_op
-
-
-@builder
-def make_custom_op(loading: Loading, name: str, schema: str, function: Any) -> Any:
-    """The operator with its kernel; unregistered when the load ends."""
-    made, undo = objects.make_custom_op(name, schema, function)
-    loading.undo.callback(undo)
-    loading.keep.append(made)
-    return made
-
-
-@builder
-def fill_custom_op(loading: Loading, definition: Any, state: Reduced) -> None:
-    """Register the rest."""
-    fake, backward, setup_context, vmap = state
-    if fake is not None:
-        definition.register_fake(fake)
-    if backward is not None:
-        definition.register_autograd(backward, setup_context=setup_context)
-    if vmap is not None:
-        definition.register_vmap(vmap)
 
 
 def reduce_wrapped_function(dumping: Dumping, function: Any) -> Any:
