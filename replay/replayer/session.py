@@ -297,8 +297,12 @@ class _Replay:
         recorded = self.manifest.error
         if recorded is None:
             return None
-        found = (one for one in self.seen.errors if self._same(recorded.fingerprint, one.fingerprint))
-        return next(found, None)
+        for error in self.seen.errors:
+            if _is_for_lack(error) and not _is_for_lack(recorded):
+                continue
+            if self._same(recorded.fingerprint, error.fingerprint):
+                return error
+        return None
 
     def _recompile(self) -> str | None:
         """The reason of the recompilation that is the recorded one, if it happened."""
@@ -359,13 +363,18 @@ class _Replay:
             if name not in {one.name for one in known} | left_out.keys()
         ]
         for error in failed:
-            if "MissingError" in error.message + error.traceback or "<missing " in error.message:
+            if _is_for_lack(error):
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
         if not lacking and any(name.startswith("cuda") for name in self.remapped):
             lacking = [
                 Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
             ]
         return lacking
+
+
+def _is_for_lack(error: ErrorInfo) -> bool:
+    """Whether an error came of something that the recording or this machine lacks, whatever torch made of it."""
+    return "MissingError" in error.message + error.traceback or "<missing " in error.message
 
 
 def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:

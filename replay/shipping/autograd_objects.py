@@ -10,8 +10,8 @@ from typing import Any
 
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
-from replay.shipping.others import fill_plain
 from replay.shipping.placeholders import Placeholder
+from replay.shipping.plain import fill_plain
 from replay.torch_adapter import backward_nodes, objects
 
 

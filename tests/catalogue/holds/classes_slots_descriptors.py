@@ -25,7 +25,7 @@ class Slotted:
     rows = Positive()
 
     def __init__(self, rows):
-        self.rows = rows  # noqa: PLE0237
+        self.rows = rows
         self._hidden = {"me": self}
 
     @property

@@ -42,7 +42,7 @@ class Loops:
         while True:
             try:
                 self.n = max(self.n, 5)
-            except Exception:  # noqa: S112
+            except Exception:
                 continue
 
 
