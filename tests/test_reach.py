@@ -196,35 +196,31 @@ def test_entries_in_entries_are_told_once_and_threads_do_not_meet():
     assert told == [("export", "MainThread"), ("export", "other")]
 
 
-NODES = ["Mm", "Addmm", "Bmm", "T", "Relu", "Gelu", "Softmax", "LogSoftmax", "NllLoss", "NativeLayerNorm", "Embedding"]
-NODES += ["Convolution", "MaxPool2DWithIndices", "NativeDropout", "Gather", "Cat", "Stack", "Select", "Slice", "View"]
-NODES += ["UnsafeView", "Expand", "Permute", "Clone", "Pow"]
+NODES = [
     "Mm",
     "Addmm",
+    "Bmm",
     "T",
     "Relu",
-    "NativeLayerNorm",
-    "LogSoftmax",
-    "NllLoss",
-    "Embedding",
-    "Convolution",
-    "Gather",
-    "Bmm",
-    "View",
-    "Expand",
-    "Pow",
-    "Select",
-    "Slice",
-    "Cat",
-    "Stack",
-    "Permute",
     "Gelu",
     "Softmax",
-    "Clone",
-    "UnsafeView",
-    "NativeDropout",
-    "MaxPool2DWithIndices",
+    "LogSoftmax",
+    "NllLoss",
+    "NativeLayerNorm",
+    "Embedding",
 ]
+NODES += [
+    "Convolution",
+    "MaxPool2DWithIndices",
+    "NativeDropout",
+    "Gather",
+    "Cat",
+    "Stack",
+    "Select",
+    "Slice",
+    "View",
+]
+NODES += ["UnsafeView", "Expand", "Permute", "Clone", "Pow"]
 
 
 @pytest.mark.parametrize("name", [f"{node}Backward0" for node in NODES] + ["SumBackward1", "MeanBackward1"])
