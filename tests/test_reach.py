@@ -6,6 +6,7 @@ The programs are rows of the catalogue. One process records them all; another on
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import sys
 import threading
@@ -17,7 +18,8 @@ import torch._dynamo
 from processes import run_python
 
 import replay
-from replay.torch_adapter import backward_nodes, entries, stances
+from replay.recorder import children
+from replay.torch_adapter import backward_nodes, distributed, entries, stances
 
 CATALOGUE = Path(__file__).parent / "catalogue" / "fails"
 
@@ -242,8 +244,10 @@ class Numbers(torch.utils.data.Dataset):
     def __getitem__(self, i):
         return embed(torch.ones(5), i)
 
-@torch.compile(backend="eager")
 def embed(x, i):
+    return torch.compile(look, backend="eager")(x, i)
+
+def look(x, i):
     return x @ torch.ones(9)
 
 def rank(number, size):
@@ -266,7 +270,7 @@ def load(method):
     try:
         list(loader)
     except Exception as error:
-        print("caught", "embed" in str(error))
+        print("caught", "look" in str(error))
 
 def start(method, function):
     process = mp.get_context(method).Process(target=function)
@@ -309,7 +313,7 @@ def processes(tmp_path_factory):
 def test_every_failure_of_child_processes_has_one_bundle_and_the_parent_knows_it(processes):
     bundles, printed, _ = processes
     names = sorted(path.name for path in (bundles / "block").iterdir())
-    assert [name.partition("-")[0] for name in names] == ["embed", "pick", "step"]
+    assert [name.partition("-")[0] for name in names] == ["look", "pick", "step"]
     assert printed[-1].split() == [*names, "0"]
     assert printed[:4] == ["caught True", "run_fails 1 False", "works 0 False", "raised"]
 
@@ -417,6 +421,66 @@ def test_rank_size_backend_and_groups_are_in_the_manifest(ranks):
         assert (process["world_size"], process["backend"]) == (2, "gloo")
         assert {"name": "0", "ranks": [0, 1], "backend": "gloo"} in process["groups"]
         assert "MASTER_ADDR" not in bundle.manifest.environment.variables
+
+
+HASHED = {"name": "0a1b2c", "ranks": [6, 3], "backend": "cpu:gloo,cuda:nccl"}
+BIG = {
+    "rank": 3,
+    "world_size": 8,
+    "backend": "nccl",
+    "groups": [{"name": "0", "ranks": [*range(8)], "backend": "nccl"}, HASHED],
+}
+
+
+def test_a_large_job_is_pretended_by_one_process_and_leaves_no_trace():
+    import torch.distributed as dist
+
+    hook = sys.excepthook
+    with distributed.pretended(BIG) as note:
+        assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (3, 8, "nccl")
+        group = distributed.group("0a1b2c")
+        assert (dist.get_rank(group), dist.get_process_group_ranks(group)) == (1, [6, 3])
+        assert distributed.group_name(group) == "0a1b2c"
+        with pytest.raises(replay.MissingError, match="no group of that name"):
+            distributed.group("another")
+        with (
+            pytest.raises(replay.MissingError, match="another group already"),
+            distributed.pretended({**BIG, "rank": 4}),
+        ):
+            pass
+        with distributed.pretended(BIG) as inner:
+            assert inner is None
+        assert dist.is_initialized()
+    assert note is not None
+    assert not dist.is_initialized()
+    assert sys.excepthook is hook
+    with pytest.raises(replay.MissingError, match="no group of that name"):
+        distributed.group("0")
+
+
+def test_a_spawned_child_that_never_imports_dynamo_never_does(tmp_path):
+    program = """
+import multiprocessing, sys, replay
+def child():
+    sys.exit(7 if "torch" in sys.modules else 3)
+if __name__ == "__main__":
+    with replay.record(sys.argv[1]):
+        process = multiprocessing.get_context("spawn").Process(target=child)
+        process.start()
+        process.join()
+    print(process.exitcode)
+"""
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    assert run_python(tmp_path, "program.py", str(tmp_path / "none")).split() == ["3"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_order_that_cannot_be_pickled_does_not_keep_the_process_from_starting():
+    class Odd:
+        family = children.Family(((), {"only": lambda: None}))
+
+    recorded = children.Recorded(print, (Odd(),))
+    assert pickle.loads(pickle.dumps(recorded)) is print
 
 
 def test_what_a_recorder_leaves_out_of_a_job_of_its_own(tmp_path):
