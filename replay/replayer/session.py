@@ -91,6 +91,7 @@ class _Replay:
         )
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        self._check_captured()
         alone = stack.enter_context(distributed.pretended(self.manifest.process))
         self.notes += [alone] if alone else []
         loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
@@ -138,6 +139,13 @@ class _Replay:
         if self.seen.suppressed:
             self.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
         return self._outcome(loaded, seconds)
+
+    def _check_captured(self) -> None:
+        here, there = _release(_torch_version()), _release(self.manifest.environment.torch)
+        if self.manifest.compile.entry == "compiled_autograd" and here != there:
+            self.notes.append(
+                f"the backward graph is code of torch {there}; torch {here} may not be able to run it"
+            )
 
     def _root(self, loaded: shipping.Loaded) -> dict[str, Any]:
         if loaded.root is None:
