@@ -52,14 +52,16 @@ class Family:
     """
 
     def __init__(self, settings: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.word = os.urandom(8).hex()
+        self.word = ""  # made when the block begins
         self.settings = settings
         self.started = 0.0  # when the block began, as file systems count
         self.several = False  # whether more processes than this one may write
-        self.pid = os.getpid()
+        self.pid: int | None = None
 
     def began(self, directory: Path) -> None:
         """The block begins: bundles that are in the directory now are not of it."""
+        self.word = self.word or os.urandom(8).hex()
+        self.pid = self.pid or os.getpid()
         self.started = self.started or time.time() - COARSE
         with suppress(OSError):  # this process's own directory may be gone
             directory = directory.absolute()  # a child may run in another one
@@ -245,7 +247,7 @@ class _Finder(MetaPathFinder):
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
-            spec = None if find is None else find(name, path, target)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
                     self._listen(spec.loader)
