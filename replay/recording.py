@@ -108,6 +108,7 @@ class TensorSpec:
     inference: bool = False  # made in inference mode
     persistent: bool = True  # of a Buffer
     grad: str | None = None  # key in Manifest.tensors of its .grad
+    base: str | None = None  # key in Manifest.tensors of what it is a view of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ capture     one failure -> one bundle
 frames      a frame's code and variables
 precaution  bundles that are written ahead of a crash
 chain       the root of a resume function
+ways        how the frame came to the compiler
+children    processes that the program starts
 describing  inputs as rows for people
 uses        what a code object says of the values that it handles
 reach       what the frame's code can reach, by names

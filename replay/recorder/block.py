@@ -26,7 +26,7 @@ from replay.recorder.history import History
 from replay.recorder.precaution import Precaution
 from replay.recording import Difference, Stage
 from replay.selection import Pattern, Selection
-from replay.torch_adapter import accuracy, distributed, events, failures, graphs, hooks
+from replay.torch_adapter import accuracy, distributed, events, failures, hooks, interception
 from replay.torch_adapter import later as adapter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,7 +186,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             self._observe_difference, telling.warn, tolerance, self._selection.matches_code
         ).wrap
 
-    def _observe_difference(self, found: Difference, before: graphs.Snapshot) -> None:
+    def _observe_difference(self, found: Difference, before: interception.Snapshot) -> None:
         """Called while a compiled graph runs, when it has computed wrong numbers; must not raise."""
         try:
             with before.restored():

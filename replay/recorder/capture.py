@@ -288,7 +288,13 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
 
 
 def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
-    f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
+    """What is plain of it; a tensor by metadata, but itself, if it is alive, where metadata does not say what it is."""
+
+    def tensor(sketch: sketches.Tensor) -> Any:
+        alive = sketch.alive() if sketch.special else None
+        return collector.declare(sketch) if alive is None else alive
+
+    f_locals = {name: history.revive(value, tensor) for name, value in call.f_locals.items()}
     return {
         "arguments": frames.arguments(attempt.code, f_locals),
         "grad": call.grad_enabled,

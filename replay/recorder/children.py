@@ -16,9 +16,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -52,17 +52,20 @@ class Family:
     """
 
     def __init__(self, settings: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.word = os.urandom(8).hex()
+        self.word = ""  # made when the block begins
         self.settings = settings
         self.started = 0.0  # when the block began, as file systems count
         self.several = False  # whether more processes than this one may write
-        self.pid = os.getpid()
+        self.pid: int | None = None
 
     def began(self, directory: Path) -> None:
         """The block begins: bundles that are in the directory now are not of it."""
+        self.word = self.word or os.urandom(8).hex()
+        self.pid = self.pid or os.getpid()
         self.started = self.started or time.time() - COARSE
-        keywords = {**self.settings[1], "directory": str(directory.absolute())}
-        self.settings = (), keywords  # a child may run in another directory
+        with suppress(OSError):  # this process's own directory may be gone
+            directory = directory.absolute()  # a child may run in another one
+        self.settings = (), {**self.settings[1], "directory": str(directory)}
 
     def is_large(self) -> bool:
         """Whether other processes may have written bundles of this block."""
@@ -73,7 +76,11 @@ class Family:
         if not self.is_large():
             return
         names = {path.name for path in known}
-        for path in sorted(directory.glob("*.rec")) if directory.is_dir() else ():
+        try:
+            paths = sorted(directory.glob("*.rec"))
+        except OSError:  # whoever could not read the directory could not write to it
+            return
+        for path in paths:
             try:
                 if path.name in names or path.stat().st_mtime < self.started:
                     continue
@@ -214,36 +221,53 @@ def _enter(
 
 @contextmanager
 def _awaiting(begin: Callable[[], None]) -> Iterator[None]:
+    """Call `begin` once, when Dynamo has been imported by whoever wants it."""
     finder = _Finder(begin)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
+        finder.leave()
 
 
 class _Finder(MetaPathFinder):
-    """Finds Dynamo as Python would, once, and calls `begin` when it has been executed."""
+    """Finds torch's modules as Python would, to hear when they have been executed."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self._begin = begin
 
+    def leave(self) -> None:
+        """Hear no more."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != DYNAMO:
+        """The spec that the other finders give, with a loader that tells."""
+        if not name.startswith("torch."):
             return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            _tell_when_executed(spec.loader, self._begin)
-        return spec
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    self._listen(spec.loader)
+                return spec
+        return None
+
+    def _listen(self, loader: Loader) -> None:
+        original = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            original(module)
+            if self in sys.meta_path and DYNAMO in sys.modules and not _is_importing(module):
+                self.leave()
+                self._begin()
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
 
 
-def _tell_when_executed(loader: Loader, begin: Callable[[], None]) -> None:
-    original = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        original(module)
-        begin()
-
-    loader.exec_module = exec_module  # type: ignore[method-assign]
+def _is_importing(done: ModuleType) -> bool:
+    """Whether a module of torch's is half imported, but for this one: what imports it may not be used yet."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("torch.")]
+    specs = [getattr(module, "__spec__", None) for module in modules if module is not done]
+    return any(getattr(spec, "_initializing", False) for spec in specs)

@@ -26,7 +26,7 @@ from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recording import DIED, ErrorInfo, Stage
-from replay.torch_adapter import failures, graphs, hooks
+from replay.torch_adapter import failures, hooks, interception
 
 Write = Callable[[hooks.Attempt, Happening, "Later | None"], Path]
 """Writes a bundle and returns its path."""
@@ -68,7 +68,7 @@ class Precaution:
         def around(graph: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *inputs: self._run(compiled, inputs)
 
-        return graphs.Intercepted(backend, around)
+        return interception.Intercepted(backend, around)
 
     def clear(self) -> None:
         """Remove every bundle of this block: all went well."""
@@ -85,7 +85,7 @@ class Precaution:
                     self._directory.rmdir()
 
     def _run(self, compiled: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
-        differentiated = graphs.wants_gradient(inputs)
+        differentiated = interception.wants_gradient(inputs)
         running = self._running(backward=differentiated)
         path = None if running is None else self._begin(running[0], running[1], "runtime", "run")
         kept = False
@@ -125,7 +125,7 @@ class Precaution:
             self._number += 1
             number = self._number
             code = running[0].code
-            if not graphs.around_backward(output, lambda: self._during_backward(number)):
+            if not interception.around_backward(output, lambda: self._during_backward(number)):
                 return False
             previous = self._last.get(code)
             if previous is not None:

@@ -91,6 +91,7 @@ class _Replay:
         )
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        self._check_captured()
         alone = stack.enter_context(distributed.pretended(self.manifest.process))
         self.notes += [alone] if alone else []
         loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
@@ -138,6 +139,13 @@ class _Replay:
         if self.seen.suppressed:
             self.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
         return self._outcome(loaded, seconds)
+
+    def _check_captured(self) -> None:
+        here, there = _release(_torch_version()), _release(self.manifest.environment.torch)
+        if self.manifest.compile.entry == "compiled_autograd" and here != there:
+            self.notes.append(
+                f"the backward graph is code of torch {there}; torch {here} may not be able to run it"
+            )
 
     def _root(self, loaded: shipping.Loaded) -> dict[str, Any]:
         if loaded.root is None:
@@ -297,8 +305,12 @@ class _Replay:
         recorded = self.manifest.error
         if recorded is None:
             return None
-        found = (one for one in self.seen.errors if self._same(recorded.fingerprint, one.fingerprint))
-        return next(found, None)
+        for error in self.seen.errors:
+            if _is_for_lack(error) and not _is_for_lack(recorded):
+                continue
+            if self._same(recorded.fingerprint, error.fingerprint):
+                return error
+        return None
 
     def _recompile(self) -> str | None:
         """The reason of the recompilation that is the recorded one, if it happened."""
@@ -359,13 +371,18 @@ class _Replay:
             if name not in {one.name for one in known} | left_out.keys()
         ]
         for error in failed:
-            if "MissingError" in error.message + error.traceback or "<missing " in error.message:
+            if _is_for_lack(error):
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
         if not lacking and any(name.startswith("cuda") for name in self.remapped):
             lacking = [
                 Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
             ]
         return lacking
+
+
+def _is_for_lack(error: ErrorInfo) -> bool:
+    """Whether an error came of something that the recording or this machine lacks, whatever torch made of it."""
+    return "MissingError" in error.message + error.traceback or "<missing " in error.message
 
 
 def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:

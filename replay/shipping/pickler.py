@@ -36,7 +36,7 @@ from replay.shipping import (
 from replay.shipping.dumping import Dumping, Leaf, LeftOut, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
-from replay.torch_adapter import objects
+from replay.torch_adapter import objects, operators
 
 Reducer = Callable[[Dumping, Any], Any]
 
@@ -141,7 +141,7 @@ class Shipper(pickle.Pickler):
 def _choose(cls: type) -> Reducer:
     if issubclass(cls, type):
         return classes.reduce_class
-    if issubclass(cls, types.ModuleType) and not objects.holds_operators(cls):
+    if issubclass(cls, types.ModuleType) and not operators.holds_operators(cls):
         return modules.reduce_module
     if issubclass(cls, enum.Enum):
         return generated.reduce_member

@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from replay.errors import MissingError
@@ -25,7 +25,7 @@ _SHAPES = ((2, 2), (2,), (1, 2, 2), (1, 1, 3, 3))
 _NUMBERS = (0, 1)
 _OTHERS = (None, 1, 4)
 """What the tensors after the first are: like it, or indices of as many of its dimensions."""
-_SMALL = {"float": 0.5, "bool": True, "number": 1, "str": ""}
+_SMALL = {"float": 0.5, "number": 1, "str": ""}
 MARK = "torch__dynamo_compiled_autograd_"
 """How the globals of a captured backward begin that belong to compiled autograd."""
 
@@ -80,8 +80,9 @@ def _capture(room: Any, name: str) -> None:
         output = _output(torch, name)
         if output is None:
             return
-        with features.require(room, "_enable")(lambda graph: graph), warnings.catch_warnings():
-            output.sum().backward()
+        enabled = features.require(room, "_enable")
+        with enabled(lambda graph: graph), warnings.catch_warnings(), suppress(Exception):
+            output.sum().backward()  # the captured graph runs too, which may fail: it was captured by then
 
 
 def _output(torch: Any, name: str) -> Any:
@@ -89,8 +90,7 @@ def _output(torch: Any, name: str) -> Any:
     found = _NODE.match(name)
     if found is None:
         return torch.ones(2, requires_grad=True)
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", found[1]).lower()
-    for stem in (words, f"_{words}", f"{words}_forward"):
+    for stem in _forward_names(torch, found[1].lower()):
         packet = getattr(torch.ops.aten, stem, None)
         for overload in packet.overloads() if packet is not None else ():
             for arguments in _arguments(torch, getattr(packet, overload)._schema):
@@ -99,6 +99,16 @@ def _output(torch: Any, name: str) -> Any:
                 if node is not None and node.name() == name:
                     return output
     return None
+
+
+def _forward_names(torch: Any, node: str) -> list[str]:
+    """Operators whose name is the node's, if underscores and "forward" do not count; in-place ones last."""
+    all_names = features.require(torch._C, "_dispatch_get_all_op_names")()
+    stems = {name.removeprefix("aten::").partition(".")[0] for name in all_names if name.startswith("aten::")}
+    return sorted(
+        (stem for stem in stems if stem.replace("_", "").removesuffix("forward") == node),
+        key=lambda stem: (stem.endswith("_"), stem),
+    )
 
 
 def _result(function: Any, arguments: list[Any]) -> Any:
@@ -112,15 +122,17 @@ def _result(function: Any, arguments: list[Any]) -> Any:
 def _arguments(torch: Any, schema: Any) -> Iterator[list[Any]]:
     """Small arguments that the schema allows, positional ones without a default."""
     needed = [one for one in schema.arguments if not one.has_default_value() and not one.kwarg_only]
-    for shape, number, other in itertools.product(_SHAPES, _NUMBERS, _OTHERS):
-        values = [_value(torch, str(one.type), shape, number) for one in needed]
+    kinds = [str(one.type) for one in needed]
+    for shape, number, truth, other in itertools.product(_SHAPES, _NUMBERS, (False, True), _OTHERS):
+        values = [_value(torch, kind, shape, (number, truth)) for kind in kinds]
         places = [place for place, value in enumerate(values) if isinstance(value, torch.Tensor)]
         for place in places[1:] if other is not None else ():
             values[place] = torch.zeros(shape[:other], dtype=torch.int64)
         yield values
 
 
-def _value(torch: Any, kind: str, shape: tuple[int, ...], number: int) -> Any:
+def _value(torch: Any, kind: str, shape: tuple[int, ...], plain: tuple[int, bool]) -> Any:
+    number, truth = plain
     if kind.startswith("Optional"):
         return None
     if kind == "Tensor":
@@ -128,5 +140,7 @@ def _value(torch: Any, kind: str, shape: tuple[int, ...], number: int) -> Any:
     if kind == "List[Tensor]":
         return [torch.full(shape, 0.5, requires_grad=True)]
     if kind == "List[int]":
-        return [*shape] if number else [0]
+        return ([1, 1] if truth is False else [*shape]) if number else [0]
+    if kind == "bool":
+        return truth
     return number if kind == "int" else _SMALL.get(kind)

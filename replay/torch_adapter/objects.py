@@ -75,7 +75,7 @@ def register_pytree(cls: type, registration: dict[str, Any]) -> Callable[[], Non
 
 def compiled_options(wrapper: Any) -> dict[str, Any]:
     """The arguments of `torch.compile` that made a compiled function or an `OptimizedModule`."""
-    context = wrapper.__dict__.get("dynamo_ctx") or _closure(wrapper).get("self")
+    context = wrapper.__dict__.get("dynamo_ctx") or closure_of(wrapper).get("self")
     if context is None:
         return {}
     backend = context.callback
@@ -141,72 +141,6 @@ def original_module(module: Any) -> Any:
     return module._orig_mod
 
 
-def custom_ops(names: frozenset[str]) -> list[Any]:
-    """The operators defined in Python that code with these names may reach as `torch.ops.namespace.name`."""
-    if "torch._library.custom_ops" not in sys.modules or "ops" not in names:
-        return []
-    import torch
-
-    found = [
-        operator
-        for name, operator in list(find("torch._library.custom_ops.OPDEFS").items())
-        if _is_named(name, names)
-    ]
-    defined = {name.partition(".")[0] for name in find("torch.library._defs")}
-    for name in sorted(defined - set(find("torch._library.custom_ops.OPDEFS"))):
-        if _is_named(name, names):
-            namespace, _, short = name.partition("::")
-            found.append(getattr(getattr(torch.ops, namespace), short))
-    return found
-
-
-def _is_named(qualified: str, names: frozenset[str]) -> bool:
-    namespace, _, name = qualified.replace("/", "::").partition("::")
-    return namespace in names and name in names
-
-
-def custom_op_type() -> Any:
-    """The class of operators that `torch.library.custom_op` makes."""
-    return find("torch._library.custom_ops.CustomOpDef")
-
-
-def holds_operators(cls: type) -> bool:
-    """Whether a class of modules is that of `torch.ops` or one of its namespaces."""
-    return cls.__module__ == "torch._ops"
-
-
-def custom_op_definition(qualified_name: str) -> Any:
-    """The `CustomOpDef` of an operator, None if it is not one."""
-    return find("torch._library.custom_ops.OPDEFS").get(qualified_name)
-
-
-def custom_op_parts(definition: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What makes a custom operator again: (name, schema, function), and (fake, backward, setup_context, vmap)."""
-    return (definition._qualname, definition._schema, definition._init_fn), (
-        definition._abstract_fn,
-        definition._backward_fn,
-        definition._setup_context_fn,
-        getattr(definition, "_vmap_fn", None),
-    )
-
-
-def make_custom_op(qualified_name: str, schema: str, function: Any) -> tuple[Any, Callable[[], None]]:
-    """Define the operator, or find it if this process has it; the second result undoes what was done."""
-    existing = custom_op_definition(qualified_name)
-    if existing is not None:
-        return existing, lambda: None
-    kind = find("torch._library.custom_ops.CustomOpDef")
-    namespace, _, name = qualified_name.partition("::")
-    made = kind(namespace, name, schema, function)
-    made.register_kernel(None)(function)
-
-    def undo() -> None:
-        made._lib._destroy()
-        find("torch._library.custom_ops.OPDEFS").pop(qualified_name, None)
-
-    return made, undo
-
-
 def forget_imports() -> None:
     """Drop the modules that Dynamo remembers by name, where other ones have these names now.
 
@@ -231,52 +165,6 @@ _ALIAS = "__import_"
 there the next time."""
 
 
-def operator_parts(operator: Any) -> tuple[str, str, str | None]:
-    """(namespace, name, overload) of an `OpOverload`, or with None of an `OpOverloadPacket`."""
-    if hasattr(operator, "_qualified_op_name"):
-        namespace, _, name = operator._qualified_op_name.partition("::")
-        return namespace, name, None
-    namespace, _, name = operator._schema.name.partition("::")
-    return namespace, name, operator._overloadname
-
-
-def library_schemas(namespace: str, name: str) -> list[tuple[str, Any]]:
-    """(schema, fake) of each overload of an operator that `torch.library.Library.define` made; none for torch's own."""
-    import torch
-
-    known = {entry.replace("/", "::") for entry in find("torch.library._defs")}
-    full = f"{namespace}::{name}"
-    if not any(entry.partition(".")[0] == full for entry in known):
-        return []
-    packet = getattr(getattr(torch.ops, namespace), name)
-    registry = find("torch._library.simple_registry.singleton")
-    found = []
-    for overload in packet.overloads():
-        schema = getattr(packet, overload)._schema
-        kernel = registry.find(full).fake_impl.kernel
-        found.append((str(schema).partition("::")[2], kernel.func if kernel is not None else None))
-    return found
-
-
-def define_in_library(
-    namespace: str, name: str, schemas: list[tuple[str, Any]], implementation: Any
-) -> Callable[[], None]:
-    """Define an operator by schema and fake; calling it calls `implementation`. Nothing if it is there already."""
-    import torch
-
-    if hasattr(getattr(torch.ops, namespace), name):
-        return lambda: None
-    library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
-    for schema, fake in schemas:
-        library.define(schema)
-        short = schema.partition("(")[0]
-        library.impl(short, implementation, "CompositeExplicitAutograd")
-        if fake is not None:
-            torch.library.register_fake(f"{namespace}::{short}", fake, lib=library)
-    undo: Callable[[], None] = library._destroy
-    return undo
-
-
 def make_typed_storage(storage: Any, dtype: Any) -> Any:
     """The deprecated typed storage around an untyped one, which tensors' own pickling still uses."""
     return find("torch.storage.TypedStorage")(wrap_storage=storage, dtype=dtype, _internal=True)
@@ -287,7 +175,8 @@ def untyped_storage(storage: Any) -> Any:
     return storage._untyped_storage
 
 
-def _closure(function: Any) -> dict[str, Any]:
+def closure_of(function: Any) -> dict[str, Any]:
+    """A function's closure variables that have a value, by name."""
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if cells else ()
     found = {}
