@@ -72,7 +72,9 @@ def _reduce_unwilling(dumping: Dumping, value: Any, reason: str) -> Reduced:
     """An object that pickle cannot get: one that is all Python and the user's travels without being asked."""
     cls = type(value)
     if dumping.policy.by_value(cls.__module__) and is_all_python(cls):
-        return make_plain, (cls,), plain_state(value), None, None, fill_plain
+        attributes, slots = plain_state(value)
+        state = without(attributes, dumping.leave(value)), slots
+        return make_plain, (cls,), state, None, None, fill_plain
     return reduce_lost(dumping, value, reason)
 
 
@@ -121,7 +123,7 @@ def _guarded(dumping: Dumping, value: Any, reduced: Reduced) -> Reduced:
     function, arguments, state, items, pairs, setter = whole
     cls = type(value)
     if _is_new(function) and arguments == (cls,) and _is_plainly_made(dumping, cls):
-        function, arguments = make_plain, (cls, simple_state(value))
+        function, arguments = make_plain, (cls, simple_state(cls, state))
     elif _is_new(function) and (content := content_of(value)) and _defines(dumping, cls, "__new__"):
         function, arguments = make_derived, (cls, *content)
     elif not _is_safe(function) or _defines(dumping, cls, "__new__", "__class__", "__getattribute__"):

@@ -50,12 +50,18 @@ def plain_state(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(attributes), slots
 
 
-def simple_state(value: Any) -> dict[str, Any] | None:
+def simple_state(cls: type, state: Any) -> dict[str, Any] | None:
     """The attributes that a hash may need before the others are there: it may be a key of what they hold."""
-    if getattr(type(value), "__hash__", None) in (None, object.__hash__):
+    if getattr(cls, "__hash__", None) in (None, object.__hash__):
         return None
-    attributes, slots = plain_state(value)
-    return {name: item for name, item in {**attributes, **slots}.items() if _is_simple(item)}
+    parts = state if type(state) is tuple else (state,)
+    return {
+        name: item
+        for part in parts
+        if type(part) is dict
+        for name, item in part.items()
+        if type(name) is str and _is_simple(item)
+    }
 
 
 def _is_simple(item: Any) -> bool:

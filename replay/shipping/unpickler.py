@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -36,9 +37,18 @@ class Unshipper(pickle.Unpickler):
         if module.startswith("replay.shipping.") and name in BUILDERS:
             return functools.partial(_call, BUILDERS[name], self._loading)
         try:
-            return super().find_class(module, name)
+            return self._find(module, name)
         except Exception as error:  # noqa: BLE001 - the package is absent, broken, or another version
             return missing_type(self._loading, module, name, f"{type(error).__name__}: {error}")
+
+    def _find(self, module: str, name: str) -> Any:
+        try:
+            return super().find_class(module, name)
+        except ModuleNotFoundError:
+            top = module.partition(".")[0]
+            if top == module or top not in sys.stdlib_module_names:
+                raise
+            return super().find_class(top, name)  # another Python has it in a private module: pathlib._local
 
 
 def _call(build: Callable[..., Any], loading: Loading, *arguments: Any) -> Any:

@@ -13,6 +13,7 @@ import itertools
 import linecache
 import logging
 import operator
+import pathlib
 import re
 import socket
 import sys
@@ -578,12 +579,15 @@ class Ordered(collections.OrderedDict):
         "alias": list[int],
         "parameters": [P, P.args, P.kwargs],
         "new type": Identity,
+        "paths": [pathlib.PurePosixPath("a/b"), pathlib.PurePath],
     }
 )
 def values_of_the_standard_library(value):
     assert value["deque"].maxlen == 5 and value["default"]["new"] == [] and value["counter"]["a"] == 2
     variable, positional, keywords = value["parameters"]
     assert positional.__origin__ is variable and keywords == variable.kwargs and variable.__name__ == "P"
+    path, kind = value["paths"]
+    assert path.name == "b" and kind("x", "y").parts == ("x", "y")
     assert value["new type"](3) == 3 and value["new type"].__supertype__ is int
     assert value["chain"]["b"] == 2 and value["ordered"].first() == "b" and value["list"] == [1, 2]
     assert value["list"].extra == 1 and value["dict"].note == "n" and value["dict"]["k"] == 1
