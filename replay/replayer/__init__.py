@@ -2,6 +2,7 @@
 
 launch   `run`: options, the child process, how it ended
 process  environment variables, caches, torch
+elsewhere  where: the recording's devices, others, fake ones
 seen     what the hooks report
 session  the replay itself, in the child or in this process
 """
