@@ -11,7 +11,10 @@ from replay.bundle import BundleWriter
 
 
 def relabelled(path: Path, directory: str, pairs: Mapping[str, str]) -> Path:
-    """Write the bundle anew with each of `pairs` replaced in its sources, and every CPU tensor on cuda:0."""
+    """Write the bundle anew with each of `pairs` replaced in its sources, and every CPU tensor on cuda:0.
+
+    It is of another torch as well: its message names the CPU, and only within one torch do the messages count.
+    """
     with replay.load(path) as bundle, BundleWriter(Path(directory), "x") as writer:
         manifest = bundle.manifest
         sources = {}
@@ -29,7 +32,9 @@ def relabelled(path: Path, directory: str, pairs: Mapping[str, str]) -> Path:
                 entry = writer.add_blob(key, len(data), [data])
             storages[key] = dataclasses.replace(spec, device="cuda:0", entry=entry)
         tensors = {key: dataclasses.replace(spec, device="cuda:0") for key, spec in manifest.tensors.items()}
-        environment = dataclasses.replace(manifest.environment, gpus=("NVIDIA H200",), cuda="13.0")
+        environment = dataclasses.replace(
+            manifest.environment, gpus=("NVIDIA H200",), cuda="13.0", torch="0.0"
+        )
         return writer.commit(
             dataclasses.replace(
                 manifest,

@@ -8,19 +8,12 @@ and gradients of fake CUDA tensors on a machine without CUDA (torch's autograd e
 from __future__ import annotations
 
 import copy
-import ctypes
-import functools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from replay.errors import MissingError, UnsupportedTorchError
-from replay.torch_adapter import devices, features
-
-_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
-"""c10::impl::device_guard_impl_registry: for each kind of device, how C++ asks for its streams."""
-_CPU, _CUDA = 0, 1  # c10::DeviceType
+from replay.torch_adapter import devices, features, nodevice
+from replay.torch_adapter.patching import wrapped_compiler
 
 
 class StoppedError(Exception):
@@ -45,9 +38,7 @@ class Fakes:
         """Around the making of tensors, and all else."""
         with ExitStack() as stack:
             if devices.cuda_count() == 0:
-                stack.enter_context(_cuda_guard())
-                stack.enter_context(_cuda_method(self._class))
-                stack.enter_context(_inductor_needs_cuda())
+                stack.enter_context(nodevice.cuda_without_driver(self._class))
             yield
 
     @contextmanager
@@ -60,52 +51,30 @@ class Fakes:
         with ExitStack() as stack:
             stack.enter_context(_compiling_only(keep_compiled=backward))
             stack.enter_context(self._mode)
-            if devices.cuda_count() == 0:
-                stack.enter_context(_cuda_guard())  # entering the mode may have set another
             yield
-
-
-@contextmanager
-def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute for a while; UnsupportedTorchError if there is none."""
-    before = features.require(owner, name)
-    own = name in vars(owner)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
-
-
-@contextmanager
-def wrapped_compiler(wrap: Callable[..., Any]) -> Iterator[None]:
-    """Call `wrap(original, graph, gm, inputs)` where Dynamo calls the backend."""
-    owner = features.require(features.module("torch._dynamo.output_graph"), "OutputGraph")
-    original = features.require(owner, "call_user_compiler")
-
-    @functools.wraps(original)
-    def call_user_compiler(self: Any, gm: Any, example_inputs: Any) -> Any:
-        return wrap(functools.partial(original, self), self, gm, example_inputs)
-
-    with patched(owner, "call_user_compiler", call_user_compiler):
-        yield
 
 
 @contextmanager
 def _compiling_only(*, keep_compiled: bool) -> Iterator[None]:
     fx = features.module("torch.fx")
+    unset = features.require(features.module("torch._subclasses.fake_tensor"), "unset_fake_temporarily")
 
     def wrap(original: Callable[..., Any], graph: Any, gm: Any, inputs: Any) -> Any:
         before = fx.GraphModule(gm, copy.copy(gm.graph))
-        compiled = original(gm, inputs)
+        with unset():  # AOTAutograd takes Dynamo's fake mode, and refuses where another is active
+            compiled = original(gm, _of_dynamo(gm, inputs))
         name = getattr(graph.compiler_fn, "compiler_name", getattr(graph.compiler_fn, "__name__", ""))
         return compiled if keep_compiled and name != "inductor" else _shapes_of(before)
 
     with wrapped_compiler(wrap):
         yield
+
+
+def _of_dynamo(gm: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs as Dynamo has them; torch 2.9 passes ours on, which are of another fake mode."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    pairs = zip(inputs, placeholders, strict=True)
+    return [node.meta.get("example_value", one) if hasattr(one, "fake_mode") else one for one, node in pairs]
 
 
 def _shapes_of(gm: Any) -> Callable[..., Any]:
@@ -119,58 +88,3 @@ def _shapes_of(gm: Any) -> Callable[..., Any]:
             raise StoppedError(f"stopped where a compiled graph would run: {text}") from error
 
     return shapes
-
-
-@contextmanager
-def _inductor_needs_cuda() -> Iterator[None]:
-    """Inductor cannot make code for a device that is not here; all before it (AOTAutograd) is done by then."""
-    module = features.module("torch._inductor.compile_fx")
-    original = features.require(module, "fx_codegen_and_compile")
-
-    @functools.wraps(original)
-    def fx_codegen_and_compile(gm: Any, example_inputs: Any, *rest: Any, **kwargs: Any) -> Any:
-        values = [node.meta.get("val") for node in gm.graph.nodes]
-        if any(getattr(getattr(one, "device", None), "type", "") == "cuda" for one in values):
-            raise MissingError("Inductor needs a CUDA device for this graph, and there is none here")
-        return original(gm, example_inputs, *rest, **kwargs)
-
-    with patched(module, "fx_codegen_and_compile", fx_codegen_and_compile):
-        yield
-
-
-@contextmanager
-def _cuda_guard() -> Iterator[None]:
-    """Let C++ take the CPU's streams for CUDA's; without it, a tensor that requires a gradient ends the process.
-
-    torch has the same trick for its builds with CUDA (`_ensureCUDADeviceGuardSet`), not for those without.
-    """
-    torch = features.module("torch")
-    path = os.path.join(os.path.dirname(str(torch.__file__)), "lib", "libc10.so")
-    try:
-        registry = (ctypes.c_void_p * (_CUDA + 1)).in_dll(ctypes.CDLL(path), _GUARDS)
-    except (OSError, ValueError) as error:
-        raise UnsupportedTorchError(
-            f"torch {torch.__version__}: fake CUDA tensors need {_GUARDS}: {error}"
-        ) from None
-    before = registry[_CUDA]
-    registry[_CUDA] = registry[_CPU]
-    try:
-        yield
-    finally:
-        registry[_CUDA] = before
-
-
-@contextmanager
-def _cuda_method(fake_tensor: type) -> Iterator[None]:
-    """`x.cuda()` asks the driver in C++; `x.to("cuda:0")` does not."""
-
-    def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-        torch = features.module("torch")
-        index = device if isinstance(device, int) else getattr(torch.device(device or "cuda"), "index", None)
-        place = torch.device("cuda", torch.cuda.current_device() if index is None else index)
-        return self.to(
-            place, non_blocking=non_blocking, memory_format=memory_format or torch.preserve_format
-        )
-
-    with patched(fake_tensor, "cuda", cuda):
-        yield

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from replay.torch_adapter import fakes, features
+from replay.torch_adapter import features
+from replay.torch_adapter.patching import patched
 
 _INTERPRET = "TRITON_INTERPRET"
 
@@ -47,7 +48,7 @@ def known_to_dynamo() -> Iterator[None]:
     """Dynamo takes a kernel for one only where `has_triton()`, which asks for a GPU; here it asks for the package."""
     module = features.module("torch.utils._triton")
     has_package = features.require(module, "has_triton_package")
-    with fakes.patched(module, "has_triton", lambda *_, **__: has_package()):
+    with patched(module, "has_triton", lambda *_, **__: has_package()):
         yield
 
 
@@ -60,8 +61,8 @@ def interpreted() -> Iterator[None]:
     jit = importlib.import_module("triton.runtime.jit")
     autotuner = importlib.import_module("triton.runtime.autotuner")
     with ExitStack() as stack:
-        stack.enter_context(fakes.patched(jit.JITFunction, "run", _interpret))
-        stack.enter_context(fakes.patched(autotuner.Autotuner, "run", _run_first))
+        stack.enter_context(patched(jit.JITFunction, "run", _interpret))
+        stack.enter_context(patched(autotuner.Autotuner, "run", _run_first))
         yield
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from replay.torch_adapter import fakes, features
+from replay.torch_adapter import features
+from replay.torch_adapter.patching import patched, wrapped_compiler
 
 _NAME = re.compile(r"^cuda(:\d+)?$")
 
@@ -29,7 +30,7 @@ def to_cpu(met: set[str]) -> Iterator[None]:
         stack.enter_context(_tracing(met))
         stack.enter_context(_cuda_method(met))
         stack.enter_context(_autocasting(met))
-        stack.enter_context(fakes.wrapped_compiler(compile_moved))
+        stack.enter_context(wrapped_compiler(compile_moved))
         yield
 
 
@@ -57,7 +58,7 @@ def _tracing(met: set[str]) -> Iterator[None]:
         given = {name: moved(value, met) for name, value in (kwargs or {}).items()}
         return original(self, func, types, tuple(moved(one, met) for one in args), given)
 
-    with fakes.patched(owner, "__torch_dispatch__", __torch_dispatch__):
+    with patched(owner, "__torch_dispatch__", __torch_dispatch__):
         yield
 
 
@@ -70,7 +71,7 @@ def _cuda_method(met: set[str]) -> Iterator[None]:
         met.add("cuda")
         return self.cpu()
 
-    with fakes.patched(fake_tensor, "cuda", cuda):
+    with patched(fake_tensor, "cuda", cuda):
         yield
 
 
@@ -90,7 +91,7 @@ def _autocasting(met: set[str]) -> Iterator[None]:
             device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
         original(self, device_type, dtype, *rest, **kwargs)
 
-    with fakes.patched(owner, "__init__", __init__):
+    with patched(owner, "__init__", __init__):
         yield
 
 

@@ -54,11 +54,17 @@ class _Told:
     def answer(self, name: str, *arguments: Any) -> Any:
         """The recording's answer, or the truth for torch itself."""
         caller = str(sys._getframe(2).f_globals.get("__name__", ""))
-        hears = caller.partition(".")[0] not in ("torch", "replay") or caller.startswith(_IN_ITS_NAME)
-        if not hears and name not in _FOR_ALL:
+        if not self._hears(caller, name):
             return self.truth[name](*arguments)
         self.asked.add(name)
         return getattr(self, name)(*arguments)
+
+    def _hears(self, caller: str, name: str) -> bool:
+        if name in _FOR_ALL or caller.partition(".")[0] not in ("torch", "replay"):
+            return True
+        # they call these as nodes of the graph; `is_available` they ask for themselves
+        runs_nodes = caller == "torch._dynamo.utils" or caller.startswith("torch.fx.")
+        return caller.startswith(_IN_ITS_NAME) or (runs_nodes and name != "is_available")
 
     def is_available(self) -> bool:
         return bool(self.gpus)
