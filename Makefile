@@ -36,7 +36,7 @@ bench: $(STAMP)
 clean:
 	rm -rf .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find replay tests demo benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
-	find tests -name '*.actual' -delete
+	find tests docs -name '*.actual' -delete
 
 distclean: clean
 	rm -rf $(VENV)

@@ -51,7 +51,7 @@ def call(
     target: str,
     request: Any,
     *,
-    environment: Mapping[str, str],
+    environment: Mapping[str, str | None],
     timeout: float | None = None,
     terminal: bool = False,
     interactive: bool = False,
@@ -59,9 +59,9 @@ def call(
 ) -> ChildResult:
     """Call `module:function` with plain data in a new Python process, and wait.
 
-    `environment`: variables to set over this process's. `terminal`: the child's output is shown, not kept.
-    `interactive`: it may read the keyboard. `memory`: bytes that it may use; None: a share of the machine's.
-    The directory that the child gets as its private one, with caches and all, is removed afterwards.
+    `environment`: variables to set over this process's; None: not set. `terminal`: the child's output is
+    shown, not kept. `interactive`: it may read the keyboard. `memory`: bytes that it may use; None: a share of the
+    machine's. The directory that the child gets as its private one, with caches and all, is removed afterwards.
     """
     directory = Path(tempfile.mkdtemp(prefix="replay-"))
     started = time.perf_counter()
@@ -72,7 +72,7 @@ def call(
             output = None if terminal or interactive else log
             child = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", "replay.isolation", str(directory), target],
-                env={**os.environ, **_search_path(), **environment, "TMPDIR": _scratch(directory)},
+                env={**_merged(environment), "TMPDIR": _scratch(directory)},
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=None if interactive else (output or 2),
                 stderr=output,
@@ -190,6 +190,11 @@ def _memory_limit() -> int | None:
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
     except (ValueError, OSError, AttributeError):
         return None
+
+
+def _merged(environment: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**os.environ, **_search_path(), **environment}
+    return {name: value for name, value in merged.items() if value is not None}
 
 
 def _search_path() -> dict[str, str]:

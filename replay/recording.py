@@ -27,6 +27,9 @@ Stage = Literal[
 Event = Literal["failure", "graph_break", "recompile", "accuracy", "success"]
 """What made the recorder write a bundle."""
 
+DIED = "ProcessDied"
+"""An ErrorInfo's type where the process did not survive the failure, so that nobody saw an exception."""
+
 Status = Literal["passed", "reproduced", "different", "missing"]
 """A replay's verdict."""
 
@@ -54,6 +57,21 @@ class ErrorInfo:
     gb_type: str | None = None  # torch's name for the kind of graph break
     raised_in: str | None = None  # innermost torch frame, "torch/_dynamo/exc.py:unimplemented"
     traceback: str = ""  # as Python prints it, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Compiled code computed something else than uncompiled code did."""
+
+    where: str  # "output 0", "gradient of x", "x, which the graph writes to"
+    index: tuple[int, ...]  # where the deviation is largest
+    compiled: float  # the three values there (absolute values of complex numbers)
+    uncompiled: float
+    reference: float  # in float64; uncompiled where the graph cannot be run so
+    error: float  # root mean square deviation of compiled from the reference; inf: another shape
+    baseline: float  # and of uncompiled
+    tolerance: float  # that was allowed
+    place: tuple[str, int, str] | None = None  # file, line and function of the program that computed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +167,30 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that the frame's code cannot reach, and that the bundle therefore does without."""
+
+    name: str  # the path that leads to it: "arguments[0].decoder"
+    type: str  # qualified name of its type
+    nbytes: int = 0  # of the tensors in it
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """Whether the failure comes back without the values that were made up, and without what was left out.
+
+    Found while recording, by replays in a child process. Nothing is known where both answers are None.
+    """
+
+    survived: bool | None  # with as few real values as the policy wants
+    reproduces: bool | None  # from the bundle as it is, with what was kept
+    reason: str = ""  # why it is not known, or what came instead
+    kept: tuple[str, ...] = ()  # keys in Manifest.storages: real, because the failure did not survive
+    whole: bool = False  # nothing is left out, because the failure did not survive that
+    seconds: float = 0.0  # that the replays took
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """The machine and the versions of a recording."""
 
@@ -198,6 +240,11 @@ class Manifest:
     sources: Mapping[str, str] = field(default_factory=dict)  # co_filename -> archive entry
     shipped: tuple[str, ...] = ()  # modules that travel by value
     missing: tuple[Missing, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # what the frame's code cannot reach
+    substitution: Substitution | None = None  # None: all values are real, or the policy asks for no check
+    signature: str = ""  # the fingerprint of an event that is no failure
+    reason: str = ""  # of a recompile: the guard that failed, in torch's words
+    difference: Difference | None = None  # of wrong numbers
     process: Mapping[str, Any] = field(
         default_factory=dict
     )  # thread name; what the inputs are of, if not of the call
@@ -239,4 +286,6 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)  # load, compile, run, total
     drift: tuple[Drift, ...] = ()
     missing: tuple[Missing, ...] = ()
+    reason: str = ""  # of a recompile that happened again: the guard that failed, in torch's words
+    difference: Difference | None = None  # of wrong numbers, as measured here
     notes: tuple[str, ...] = ()  # what a reader of the verdict should know

@@ -365,7 +365,7 @@ def recorder(monkeypatch, tmp_path):
 def test_record_passes_its_options_and_leaves_the_scripts_alone(recorder):
     result = invoke(
         *["record", "-o", "d", "--on", "recompile", "--on", "all", "--only", "f", "--only", "g"],
-        *["--tensors", "full", "--ship", "a", "--max-bundles", "3"],
+        *["--tensors", "full", "--ship", "a", "--max-bundles", "3", "--tolerance", "0.01"],
         *["p.py", "pass", "-o", "--", "--help", "-m"],
     )
     assert result.exit_code == 0, result.stderr
@@ -379,6 +379,8 @@ def test_record_passes_its_options_and_leaves_the_scripts_alone(recorder):
                 "tensors": "full",
                 "ship": ("a",),
                 "max_bundles": 3,
+                "crash_safe": False,
+                "tolerance": 0.01,
             },
         )
     ]
@@ -388,6 +390,7 @@ def test_record_passes_its_options_and_leaves_the_scripts_alone(recorder):
 def test_record_defaults_are_the_contracts(recorder):
     invoke("record", "p.py", "pass")
     expected = {"on": ("failure",), "only": None, "tensors": "auto", "ship": (), "max_bundles": 16}
+    expected.update(tolerance=None, crash_safe=False)
     assert recorder.calls == [(("recordings",), expected)]
 
 

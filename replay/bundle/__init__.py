@@ -13,7 +13,8 @@ A bundle's values are opaque bytes here: nothing unpickles them, and nothing imp
 """
 
 from replay.bundle.manifest import FORMAT, LEDGER, to_plain
+from replay.bundle.publishing import Published
 from replay.bundle.reader import Bundle, load
 from replay.bundle.writer import BundleWriter
 
-__all__ = ["FORMAT", "LEDGER", "Bundle", "BundleWriter", "load", "to_plain"]
+__all__ = ["FORMAT", "LEDGER", "Bundle", "BundleWriter", "Published", "load", "to_plain"]

@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import BundleError
@@ -32,6 +33,21 @@ _NO_LINKS = {
 PAGE, PIECE = 4096, 256 << 10
 """Linux 6 takes up to ten times longer for writes of megabytes that begin at a page: pieces are small, and begin
 elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A file that was published, and what tells it from another one of the same name."""
+
+    path: Path
+    identity: tuple[int, ...]
+
+    def is_there(self) -> bool:
+        """Whether its path still leads to this very file, unchanged."""
+        try:
+            return _identity(os.stat(self.path)) == self.identity
+        except OSError:
+            return False
 
 
 class PendingFile:
@@ -75,17 +91,28 @@ class PendingFile:
             self._file.truncate(offset)
             self.position = self._file.seek(offset)
 
-    def publish(self) -> Path:
-        """Give the file, now on disk for good, the first of `stem.rec`, `stem-2.rec`, ... that is free."""
+    def publish(self, instead_of: Published | None = None, *, durable: bool = True) -> Published:
+        """Give the file, now on disk for good, the first of `stem.rec`, `stem-2.rec`, ... that is free.
+
+        `instead_of`: it takes the place of this file in one step, unless somebody has changed that meanwhile.
+        Not `durable`: it survives this process, but perhaps not a power cut.
+        """
         with self._explained():
-            os.fsync(self._file.fileno())
+            if durable:
+                os.fsync(self._file.fileno())
+            identity = _identity(os.fstat(self._file.fileno()))
             self._file.close()
-            number = 1
-            while not _claim(self._temporary, path := self._path(number)):
-                number += 1
+            if instead_of is not None and instead_of.is_there():
+                path = instead_of.path
+                os.replace(self._temporary, path)
+            else:
+                number = 1
+                while not _claim(self._temporary, path := self._path(number)):
+                    number += 1
         self.discard()
-        _sync_directory(self._directory)
-        return path
+        if durable:
+            _sync_directory(self._directory)
+        return Published(path, identity)
 
     def discard(self) -> None:
         """Remove the temporary file, if it is there."""
@@ -104,6 +131,10 @@ class PendingFile:
             yield
         except OSError as error:
             raise BundleError(f"{self._path(1)}: cannot be written: {_advice(error)}") from error
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _advice(error: OSError) -> str:

@@ -30,6 +30,9 @@ def _broken(manifest: Manifest) -> Iterator[str]:
             yield f"the bytes of storage {key!r} should be {storage.entry!r}, which is not there"
         elif entries[storage.entry].size != storage.length:
             yield f"storage {key!r} has {storage.length} bytes and its blob {entries[storage.entry].size}"
+    for key in manifest.substitution.kept if manifest.substitution is not None else ():
+        if key not in manifest.storages:
+            yield f"storage {key!r} should have been kept, and is not there"
     for key, tensor in manifest.tensors.items():
         if tensor.storage is not None and tensor.storage not in manifest.storages:
             yield f"tensor {key!r} refers to storage {tensor.storage!r}, which is not there"

@@ -11,7 +11,7 @@ from pathlib import Path
 from replay.bundle import layout
 from replay.bundle.archive import MAX_ENTRIES, Record, directory, end_records, folded, local_header
 from replay.bundle.manifest import FORMAT, encode
-from replay.bundle.publishing import PendingFile
+from replay.bundle.publishing import PendingFile, Published
 from replay.bundle.references import find_broken_reference
 from replay.recording import Entry, Manifest
 
@@ -25,10 +25,12 @@ class BundleWriter:
     A context manager: leaving it without `commit` removes the file. Methods raise BundleError where the disk
     is full or the directory refuses, and ValueError for what a caller should not ask; a method that raised
     has added nothing, so that a recorder can leave out what it could not read and go on. For one thread.
+    Not `durable`: commit does not wait for the disk; the bundle survives this process, perhaps not a power cut.
     """
 
-    def __init__(self, directory: Path, stem: str) -> None:
+    def __init__(self, directory: Path, stem: str, *, durable: bool = True) -> None:
         self._file = PendingFile(directory, stem, ".rec")
+        self._durable = durable
         self._pool: ThreadPoolExecutor | None = None  # of one thread, from the first large blob on
         self._alone = False  # threads are refused
         self._records: list[Record] = []
@@ -95,6 +97,13 @@ class BundleWriter:
     def commit(self, manifest: Manifest) -> Path:
         """Complete the bundle and publish it as `stem.rec`, or `stem-2.rec`, ...; returns the path.
 
+        Raises as `publish`.
+        """
+        return self.publish(manifest).path
+
+    def publish(self, manifest: Manifest, instead_of: Published | None = None) -> Published:
+        """As `commit`; with `instead_of`, in the place of a bundle that was published before and is unchanged.
+
         Fills `manifest.entries`. Raises ValueError or TypeError, writing nothing, for a manifest that refers
         to what is not there or holds what is not plain.
         """
@@ -108,7 +117,7 @@ class BundleWriter:
         listing, offset = directory(self._records), self._file.position
         self._file.write(listing)
         self._file.write(end_records(len(self._records), len(listing), offset, layout.comment(FORMAT, data)))
-        return self._file.publish()
+        return self._file.publish(instead_of, durable=self._durable)
 
     def _add(self, name: str, data: bytes, *, deflate: bool = True) -> None:
         packed = _deflate(data) if deflate else None

@@ -17,6 +17,7 @@ from replay.errors import ReplayError, UsageError
 from replay.report.text import count
 
 EVENTS = ("failure", "graph_break", "recompile", "accuracy", "all")
+"""As `replay.recorder.happenings.EVENTS`, which needs torch; a test holds them together."""
 
 
 class ScriptCommand(click.Command):
@@ -61,7 +62,7 @@ class ScriptCommand(click.Command):
     type=click.Choice(EVENTS),
     default=("failure",),
     show_default=True,
-    help="What makes a bundle. This version records failures only.",
+    help="What makes a bundle. Repeatable.",
 )
 @click.option(
     "--only",
@@ -81,6 +82,17 @@ class ScriptCommand(click.Command):
 )
 @click.option(
     "--max-bundles", type=at_least_one, metavar="N", default=16, show_default=True, help="Stop after so many."
+)
+@click.option(
+    "--crash-safe",
+    is_flag=True,
+    help="Have each frame on disk before it is compiled and run; slow. A crash leaves its bundle.",
+)
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="X",
+    help="Of --on accuracy; default: torch._dynamo.config.repro_tolerance.",
 )
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does; ends our options.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT.py|-m MODULE [ARGS]...")

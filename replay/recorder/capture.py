@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FunctionType
@@ -18,17 +18,19 @@ from typing import Any
 
 from replay import shipping
 from replay._version import __version__
-from replay.bundle import BundleWriter
-from replay.recorder import chain, describing, frames, history
+from replay.bundle import BundleWriter, Published
+from replay.recorder import chain, describing, frames, history, pruning, survival
+from replay.recorder.happenings import Happening
+from replay.recorder.survival import Content, Written
 from replay.recording import (
     CallInfo,
     CompileInfo,
-    ErrorInfo,
-    Event,
     FrameInfo,
+    LeftOut,
     Manifest,
     Missing,
     StorageSpec,
+    Substitution,
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
@@ -51,24 +53,52 @@ class Later:
     inputs: str  # what the recorded inputs are of, for people
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a block wants of its bundles."""
+
+    directory: Path
+    tensors: Policy
+    ship: Collection[str]
+    warn: Callable[[str], None]
+    durable: bool = True  # wait until the disk has it; and check that the failure survives made-up values
+
+
 def write(
-    directory: Path,
+    asked: Asked,
     attempt: hooks.Attempt,
-    *,
-    event: Event,
-    error: ErrorInfo,
+    happening: Happening,
     calls: history.History,
-    tensors: Policy,
-    ship: Collection[str],
-    warn: Callable[[str], None],
     later: Later | None = None,
 ) -> Path:
     """Write the bundle of an attempt and return its path.
 
     `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
-    told to `warn` if it is so much that the bundle can only be looked at.
+    told to `warn` if it is so much that the bundle can only be looked at. Where the policy has put made-up
+    values in place of real ones, a child process checks that the failure survives that: see `survival`.
     """
+
+    def again(content: Content, found: Substitution | None, instead_of: Published | None) -> Written:
+        quiet = asked if instead_of is None else replace(asked, warn=lambda _: None)
+        return _write(quiet, attempt, happening, calls, later, content, found, instead_of)
+
+    if asked.tensors != "auto" or not asked.durable or happening.event not in survival.CHECKED:
+        return again(Content(), None, None).file.path
+    return survival.write_checked(again, values_matter=later is not None, warn=asked.warn)
+
+
+def _write(  # noqa: PLR0917 - one caller, in this order
+    asked: Asked,
+    attempt: hooks.Attempt,
+    happening: Happening,
+    calls: history.History,
+    later: Later | None,
+    content: Content,
+    substitution: Substitution | None,
+    instead_of: Published | None,
+) -> Written:
+    """One bundle with this content, `instead_of` an earlier one."""
     backend = Backend(attempt.converter)
     earlier = [call for call in calls.before(attempt) if later is None or call is not later.call]
     stack = tuple(hooks.live_frames()) if later is None else later.stack
@@ -96,34 +126,51 @@ def write(
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
         }
-        shipment, lost = _ship(root, collector, ship, warn)
-        stem = _stem(attempt, error)
-        with BundleWriter(directory, stem) as writer:
+        called = {id(value): f"arguments.{name}" for name, value in inputs.named.items()}
+        leave = _pruning(root, attempt, asked) if content.pruned else None
+        shipment, lost = _ship(root, collector, asked, called, leave)
+        with BundleWriter(asked.directory, _stem(attempt, happening), durable=asked.durable) as writer:
             sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
             writer.add_values(shipment.values)
+            storages, kept = _write_blobs(writer, collector, asked.tensors, later, content)
+            left_out = _left_out(shipment, leave)
             manifest = Manifest(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 writer=f"torch-replay {__version__}",
-                event=event,
+                event=happening.event,
                 frame=_frame(attempt, sources, shipment.sources),
-                error=error,
+                error=happening.error,
+                signature=happening.signature,
+                reason=happening.reason,
+                difference=happening.difference,
                 compile=_compile(attempt, backend, later),
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
                 calls=tuple(_call_info(attempt, call, collector) for call in earlier),
                 tensors=collector.specs,
-                storages=_write_blobs(writer, collector, tensors, later),
+                storages=storages,
                 config=config,
                 state=ambient,
                 sources=sources,
                 shipped=tuple(shipment.modules),
                 missing=(*lost, *shipment.missing),
+                left_out=left_out,
+                substitution=survival.stated(substitution, storages, left_out, kept),
                 process={
                     "thread": threading.current_thread().name,
                     **({"inputs": later.inputs} if later else {}),
                 },
             )
-            return writer.commit(manifest)
+            return Written.of(writer.publish(manifest, instead_of), manifest)
+
+
+def _pruning(root: dict[str, Any], attempt: hooks.Attempt, asked: Asked) -> pruning.Pruning | None:
+    """What to leave out; nothing where objects are too strange to tell."""
+    try:
+        return pruning.of(root, attempt, asked.ship)
+    except Exception as error:  # noqa: BLE001 - whatever an object of the user's does, the rest is recorded
+        asked.warn(f"replay leaves nothing out of {attempt.code.co_name!r}: {type(error).__name__}: {error}")
+        return None
 
 
 def _function(attempt: hooks.Attempt) -> FunctionType:
@@ -136,31 +183,45 @@ def _function(attempt: hooks.Attempt) -> FunctionType:
 
 
 def _ship(
-    root: dict[str, Any], collector: TensorCollector, ship: Collection[str], warn: Callable[[str], None]
+    root: dict[str, Any],
+    collector: TensorCollector,
+    asked: Asked,
+    names: Mapping[int, str],
+    leave: pruning.Pruning | None,
 ) -> tuple[shipping.Shipment, tuple[Missing, ...]]:
     """The values, or, where shipping itself fails, a bundle that can still be looked at."""
     try:
-        return shipping.dump(root, tensors=collector, ship=ship), ()
+        shipment = shipping.dump(root, tensors=collector, ship=asked.ship, names=names, leave=leave)
+        for kind, reason in shipment.stuck.items():
+            asked.warn(f"replay records objects of {kind} without asking them how: {reason}")
+        return shipment, ()
     except Exception as error:  # noqa: BLE001 - whatever fails, the rest is recorded
         reason = f"{type(error).__name__}: {error}"
-        warn(
+        asked.warn(
             f"replay could not ship the values of {root['function'].__name__!r}: {reason}; the bundle has none"
         )
         lost = Missing("values", "the frame's code and inputs", reason)
-        return shipping.dump(None, tensors=collector, ship=ship), (lost,)
+        return shipping.dump(None, tensors=collector, ship=asked.ship), (lost,)
 
 
 def _write_blobs(
-    writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None
-) -> dict[str, StorageSpec]:
-    from dataclasses import replace
-
-    storages = collector.plan(policy, values_matter=later is not None)
+    writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None, content: Content
+) -> tuple[dict[str, StorageSpec], tuple[str, ...]]:
+    """The storages, and the keys of those that are real beyond what the policy wants."""
+    matter = later is not None
+    storages = collector.plan(policy, values_matter=matter, budget=content.budget)
     for key, spec in storages.items():
         if spec.entry is not None:
             entry = writer.add_blob(key, spec.length, collector.chunks(key))
             storages[key] = replace(spec, entry=entry)
-    return storages
+    usual = collector.real(policy, values_matter=matter)
+    return storages, tuple(key for key, spec in storages.items() if spec.entry and key not in usual)
+
+
+def _left_out(shipment: shipping.Shipment, leave: pruning.Pruning | None) -> tuple[LeftOut, ...]:
+    if leave is None:
+        return ()
+    return tuple(LeftOut(one.name, one.type, leave.nbytes(one.value)) for one in shipment.left_out)
 
 
 def _split_config(attempt: hooks.Attempt, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -233,7 +294,7 @@ def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorColl
     )
 
 
-def _stem(attempt: hooks.Attempt, error: ErrorInfo) -> str:
+def _stem(attempt: hooks.Attempt, happening: Happening) -> str:
     name = resumed_function(attempt.code.co_name) or attempt.code.co_name
-    kind = error.type.rpartition(".")[2]
-    return _UNSAFE.sub("_", f"{name}-{kind}-{error.fingerprint.partition('-')[0]}").strip("_")[:100]
+    core = happening.fingerprint.partition("-")[0] if happening.event != "success" else ""
+    return _UNSAFE.sub("_", f"{name}-{happening.kind}-{core}").strip("_-")[:100]

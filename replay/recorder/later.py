@@ -7,6 +7,7 @@ it is still on the traceback, else those of the call that compiled the frame, as
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import CellType, TracebackType
 
 from replay.recorder import chain
@@ -19,6 +20,7 @@ Found = tuple[hooks.Attempt, Later, TracebackType | None]
 """The frame as an attempt, what is particular to it, and where in the traceback it begins."""
 
 OF_COMPILATION = "of the call that compiled the frame; tensors that are gone by metadata"
+OF_GRAPH = "of the running call: tensors that its graph writes to as before, those that earlier code wrote to as after"
 OF_FAILURE = "read after the failure: tensors that the frame writes to may differ"
 
 
@@ -36,6 +38,16 @@ def of_run(error: BaseException, calls: History) -> Found | None:
         return None if call is None else _past(call, error, trace)
     live = adapter.failing_frame(error)
     return None if live is None else _live(*live, error, calls)
+
+
+def of_running(calls: History, *, backward: bool = False) -> Found | None:
+    """The compiled frame that this thread is running, while its graph runs; None if none was compiled in this block.
+
+    `backward`: what is recorded may come in its backward as well.
+    """
+    stack = tuple(hooks.live_frames())
+    found = _attempt(stack[0], stack, None, None, OF_GRAPH, calls) if stack else None
+    return None if found is None else (found[0], replace(found[1], backward=backward), found[2])
 
 
 def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Found | None:
@@ -57,6 +69,17 @@ def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Foun
 
 
 def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, calls: History) -> Found | None:
+    return _attempt(live, tuple(adapter.frames_of(error)), trace, error, OF_FAILURE, calls)
+
+
+def _attempt(  # noqa: PLR0917 - the parts of what is found, in order
+    live: hooks.LiveFrame,
+    stack: tuple[hooks.LiveFrame, ...],
+    trace: TracebackType | None,
+    error: BaseException | None,
+    inputs: str,
+    calls: History,
+) -> Found | None:
     call = calls.last(live.code)
     if call is None or call.frame is None:
         return None  # compiled before the block: how, is not known
@@ -67,9 +90,8 @@ def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, cal
         closure=tuple(chain.cell(live.f_locals, name) for name in live.code.co_freevars),
         converter=call.frame.converter,
         compile_id=call.compile_id,
-        fate="raised",
+        fate="compiled" if error is None else "raised",
         error=error,
         seconds=0.0,
     )
-    stack = tuple(adapter.frames_of(error))
-    return attempt, Later(backward=False, call=call, stack=stack, inputs=OF_FAILURE), trace
+    return attempt, Later(backward=False, call=call, stack=stack, inputs=inputs), trace

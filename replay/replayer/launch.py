@@ -18,7 +18,7 @@ import msgspec
 from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
-from replay.recording import ErrorInfo, Outcome, Stage
+from replay.recording import DIED, ErrorInfo, Outcome, Stage
 from replay.selection import Pattern, Selection
 
 TIMEOUT = 1800.0
@@ -43,7 +43,7 @@ def run(
     backward: bool | None = None,
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     device: str | None = None,
     fake: bool = False,
     logs: str | None = None,
@@ -55,11 +55,11 @@ def run(
     """Replay the frame of a bundle and say what happened.
 
     `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
-    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `device`:
-    "cpu", "cuda" or "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run
-    nothing. `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a
-    memory blow-up becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as
-    recorded.
+    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `env`:
+    variables of the replay; None: not set. `device`: "cpu", "cuda" or "cuda:N": everything goes there. `fake`: fake
+    tensors in place of real ones: compile, and run nothing. `timeout`: seconds; None or 0: no limit. `isolate`: in a
+    child process, where a crash, a hang or a memory blow-up becomes an outcome; False: in this process, for a
+    debugger or a notebook. What is not given is as recorded.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
     lacks is no exception but the status "missing".
@@ -136,8 +136,9 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         ),
         traceback=result.stderr,
     )
-    same = recorded is not None and fingerprint.same(
-        recorded.fingerprint, error.fingerprint, same_torch=False
+    same = recorded is not None and (
+        fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=False)
+        or (recorded.type == DIED and result.ending in ("crashed", "memory"))
     )
     return Outcome(
         bundle=str(bundle.path),
@@ -179,9 +180,9 @@ def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
     return limits
 
 
-def _variables(env: Mapping[str, str]) -> dict[str, str]:
+def _variables(env: Mapping[str, str | None]) -> dict[str, str | None]:
     for name, value in env.items():
-        if not _VARIABLE.match(name) or not isinstance(value, str):
+        if not _VARIABLE.match(name) or not (value is None or isinstance(value, str)):
             raise UsageError(
                 f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1"
             )

@@ -30,7 +30,10 @@ def variables(manifest: Manifest, request: Request) -> Iterator[None]:
         raise UsageError(
             "--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself"
         )
-    os.environ.update(request["env"])
+    for name, value in request["env"].items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
     try:
         yield
     finally:

@@ -8,8 +8,8 @@ from types import CodeType
 from typing import Any
 
 from replay import isolation, source
-from replay.recording import ErrorInfo, FrameOutcome
-from replay.torch_adapter import failures, hooks, later
+from replay.recording import Difference, ErrorInfo, FrameOutcome
+from replay.torch_adapter import events, failures, graphs, hooks, later
 
 
 @dataclass(slots=True)
@@ -24,6 +24,9 @@ class Seen:
     suppressed: bool = False  # an error was hidden by suppress_errors
     subject: CodeType | None = None  # of the function that is replayed
     breaks: int = 0  # graph breaks that torch had counted at the last look
+    recompiles: list[tuple[str, str]] = field(default_factory=list)  # fingerprint and reason
+    differences: dict[int, Difference] = field(default_factory=dict)  # wrong numbers, by their error's id
+    unsure: list[str] = field(default_factory=list)  # what could not be compared, and why
     _exceptions: list[BaseException] = field(default_factory=list)
 
     def observe(self, attempt: hooks.Attempt) -> None:
@@ -34,6 +37,10 @@ class Seen:
         tally[1] += max(0, breaks - self.breaks)
         tally[2] += attempt.seconds
         self.breaks = breaks
+        for one in attempt.breaks:
+            self.errors.append(events.describe_break(one))
+        if events.is_recompile(attempt):
+            self.recompiles.append(events.describe_recompile(attempt))
         error = attempt.error
         self.suppressed |= attempt.fate == "suppressed"
         if isinstance(error, Exception) and not failures.is_skip(error) and not self.reported(error):
@@ -48,6 +55,16 @@ class Seen:
         if isinstance(error, Exception) and not self.reported(error):
             self._exceptions.append(error)
             self.add(failures.describe(error, stage="backward", code=self.subject), error)
+
+    def observe_difference(self, found: Difference, before: graphs.Snapshot) -> None:
+        """Called when a compiled graph has computed something else than uncompiled code."""
+        running = next(hooks.live_frames(), None)
+        code = self.subject if running is None else running.code
+        if code is not None:
+            info = events.describe_difference(found, code)
+            self.errors.append(info)
+            self.failures.append(info)
+            self.differences[id(info)] = found
 
     def add_run(self, error: BaseException) -> None:
         """An error that came out of the call: of running code, unless the hooks have seen it."""

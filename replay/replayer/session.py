@@ -23,7 +23,17 @@ from replay.replayer import elsewhere, process
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, fakes, hooks, later, state, tensors
+from replay.torch_adapter import (
+    accuracy,
+    compiling,
+    configs,
+    environment,
+    fakes,
+    hooks,
+    later,
+    state,
+    tensors,
+)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -103,9 +113,6 @@ class _Replay:
         gate = self._gate()
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
-        if subject is root["function"]:
-            self._earlier_calls(root, fullgraph=fullgraph)
-        self.drift += state.seed(self.manifest.state)
         function = compiling.compiled(
             subject,
             backend=backend,
@@ -114,13 +121,20 @@ class _Replay:
             options=self._options(root),
             mode=self.request["mode"],
         )
+        if subject is root["function"]:
+            self._earlier_calls(root, function, fullgraph=fullgraph)
+        self.drift += state.seed(self.manifest.state)
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
         self.seen.subject = subject.__code__
-        with hooks.observing(self.seen.observe, gate), later.observing_backward(self.seen.observe_backward):
+        with (
+            hooks.observing(self.seen.observe, gate, wrap=self._comparison()),
+            later.observing_backward(self.seen.observe_backward),
+        ):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
         self._check_selection()
+        self.notes += self.seen.unsure
         if self.seen.suppressed:
             self.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
         return self._outcome(loaded, seconds)
@@ -216,6 +230,15 @@ class _Replay:
 
         return allowed
 
+    def _comparison(self) -> hooks.Wrapper | None:
+        """Wrong numbers are looked for where the recording is of them, with its tolerance."""
+        recorded = self.manifest.difference
+        if recorded is None:
+            return None
+        return accuracy.Comparing(
+            self.seen.observe_difference, self.seen.unsure.append, recorded.tolerance, lambda code: True
+        ).wrap
+
     def _check_selection(self) -> None:
         if self.selection.patterns and not self.seen.names[True]:
             offered = ", ".join(sorted(self.seen.names[False])) or "none"
@@ -223,14 +246,21 @@ class _Replay:
                 f"--function {self.selection}: matches no function; compiled here would be: {offered}"
             )
 
-    def _earlier_calls(self, root: Mapping[str, Any], *, fullgraph: bool) -> None:
-        """Repeat, with the eager backend, the calls that compiled the frame before it failed."""
+    def _earlier_calls(
+        self, root: Mapping[str, Any], function: Callable[..., Any], *, fullgraph: bool
+    ) -> None:
+        """Repeat, with the eager backend, the calls that compiled the frame before it failed.
+
+        Of a recompilation with the backend itself: the entries of another backend would be no reason for it.
+        """
         if not root["calls"]:
             return
         isolation.announce("compile")
-        function = compiling.compiled(
-            root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
-        )
+        backend = "chosen" if self.manifest.event == "recompile" else "eager"
+        if backend == "eager":
+            function = compiling.compiled(
+                root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
+            )
         failed = 0
         for call in root["calls"]:
             positional, keywords = call["arguments"]
@@ -239,7 +269,9 @@ class _Replay:
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
-        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first, with the eager backend")
+        self.notes.append(
+            f"{len(root['calls'])} earlier calls were repeated first, with the {backend} backend"
+        )
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 
@@ -278,15 +310,24 @@ class _Replay:
         recorded = self.manifest.error
         if recorded is None:
             return None
+        found = (one for one in self.seen.errors if self._same(recorded.fingerprint, one.fingerprint))
+        return next(found, None)
+
+    def _recompile(self) -> str | None:
+        """The reason of the recompilation that is the recorded one, if it happened."""
+        if self.manifest.event != "recompile":
+            return None
+        found = (why for one, why in self.seen.recompiles if self._same(self.manifest.signature, one))
+        return next(found, None)
+
+    def _same(self, recorded: str, seen: str) -> bool:
         same_torch = _release(self.manifest.environment.torch) == _release(_torch_version())
-        for error in self.seen.errors:
-            if fingerprint.same(recorded.fingerprint, error.fingerprint, same_torch=same_torch):
-                return error
-        return None
+        return fingerprint.same(recorded, seen, same_torch=same_torch)
 
     def _outcome(self, loaded: shipping.Loaded, seconds: dict[str, float]) -> Outcome:
-        match, failed = self._match(), self.seen.failures
-        status: Status = "reproduced" if match else "different" if failed else "passed"
+        match, failed, reason = self._match(), self.seen.failures, self._recompile()
+        again = match is not None or reason is not None
+        status: Status = "reproduced" if again else "different" if failed else "passed"
         missing = [*loaded.missing]
         if status == "different":
             lacking = self._lacking(loaded, failed)
@@ -310,6 +351,8 @@ class _Replay:
             },
             drift=tuple(self.drift),
             missing=tuple(missing),
+            reason=reason or "",
+            difference=self.seen.differences.get(id(match or (failed[0] if failed else None))),
             notes=tuple(self.notes),
         )
 
@@ -317,10 +360,16 @@ class _Replay:
         """Why another failure than the recorded one may come from what the replay lacks."""
         known = list({one.name: one for one in (*loaded.missing, *self.manifest.missing)}.values())
         lacking = [one for one in known if one.name in loaded.touched]
+        left_out = {one.name: one for one in self.manifest.left_out}
+        lacking += [
+            Missing(name, one.type, shipping.LEFT_OUT)
+            for name, one in left_out.items()
+            if name in loaded.touched
+        ]
         lacking += [
             Missing(name, "", "was used and is not in the bundle")
             for name in dict.fromkeys(loaded.touched)
-            if name not in {one.name for one in known}
+            if name not in {one.name for one in known} | left_out.keys()
         ]
         for error in failed:
             if "MissingError" in error.message + error.traceback or "<missing " in error.message:

@@ -15,6 +15,7 @@ from replay.report.excerpt import CONTEXT, draw_excerpt
 from replay.report.inputs import draw_inputs
 from replay.report.page import Page
 from replay.report.text import body, count, headline, short_type, show_size, show_value
+from replay.report.values import draw_values
 
 MESSAGE_LINES = 24
 STACK_FRAMES = 12
@@ -49,6 +50,7 @@ def draw_inspection(bundle: Inspectable, stream: TextIO) -> None:
     draw_frame(page, bundle)
     draw_stack(page, manifest.error)
     draw_inputs(page, manifest)
+    draw_values(page, manifest)
     draw_compilation(page, manifest)
     surroundings.draw_config(page, manifest)
     surroundings.draw_state(page, manifest)
@@ -62,9 +64,10 @@ def draw_failure(page: Page, manifest: Manifest) -> None:
     """The error, the line that says most first; torch's general advice is left to `--json`."""
     error = manifest.error
     if error is None:
-        page.heading("No failure", f"recorded as: {manifest.event}")
+        _draw_event(page, manifest)
         return
-    page.heading("Failure", f"{error.stage}: {error.type}")
+    name = {"graph_break": "Graph break", "accuracy": "Wrong numbers"}.get(manifest.event, "Failure")
+    page.heading(name, f"{error.stage}: {error.type}")
     first, lines = headline(error.message), body(error.message)
     page.line(first or "(no message)", style="bold red")
     place = next((place for place, line in enumerate(lines[:2]) if line.strip() == first), None)
@@ -75,6 +78,16 @@ def draw_failure(page: Page, manifest: Manifest) -> None:
         page.line(f"... {count(len(rest) - MESSAGE_LINES, 'more line')} (--json has all)", style="dim")
     if error.inner_type is not None and not first.startswith(short_type(error.inner_type)):
         page.line(f"raised by: {error.inner_type}", style="dim")
+
+
+def _draw_event(page: Page, manifest: Manifest) -> None:
+    """What the frame was recorded for, where that is no error."""
+    if manifest.event != "recompile":
+        page.heading("No failure", f"recorded as: {manifest.event}")
+        return
+    page.heading("Compiled again", f"{manifest.compile.compile_id}, since a guard failed")
+    for line in manifest.reason.splitlines() or ["(torch gave no reason)"]:
+        page.line(line)
 
 
 def draw_frame(page: Page, bundle: Inspectable) -> None:

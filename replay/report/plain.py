@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replay.recording import Manifest, Outcome
+from replay.report.values import values_of
 
 
 def to_plain(value: Any) -> Any:
@@ -37,8 +38,14 @@ def to_plain(value: Any) -> Any:
 
 
 def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
-    """The manifest as one JSON object, with the file's `bundle` (its path) and `size` in bytes first."""
-    return _dump({"bundle": path, "size": size, **to_plain(manifest)})
+    """The manifest as one JSON object, with the file's `bundle` (its path) and `size` in bytes first.
+
+    Each storage also has `values`: "real" or "synthetic".
+    """
+    plain = to_plain(manifest)
+    for key, storage in manifest.storages.items():
+        plain["storages"][key]["values"] = values_of(storage)
+    return _dump({"bundle": path, "size": size, **plain})
 
 
 def outcome_json(outcome: Outcome) -> str:

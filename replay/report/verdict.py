@@ -33,6 +33,8 @@ def draw_verdict(outcome: Outcome, stream: TextIO, *, verbose: int = 0) -> None:
         return
     draw_missing(page, outcome)
     draw_errors(page, outcome)
+    for line in outcome.reason.splitlines():
+        page.line(f"compiled again: {clean_line(line)}", indent=0)
     for note in outcome.notes:
         page.line(f"note: {note}", indent=0)
     if verbose > 0:

@@ -21,7 +21,7 @@ from replay import source
 from replay.errors import BundleError
 from replay.recording import Missing
 from replay.shipping import classes, modules, paths
-from replay.shipping.dumping import Dumping, TensorSink
+from replay.shipping.dumping import LEFT_OUT, Dumping, Leave, TensorSink, leave_nothing, named
 from replay.shipping.loading import Loading, TensorSource
 from replay.shipping.pickler import Shipper
 from replay.shipping.placeholders import Placeholder
@@ -30,7 +30,26 @@ from replay.shipping.stack import with_large_stack
 from replay.shipping.unpickler import Unshipper
 from replay.torch_adapter import objects
 
-__all__ = ["Loaded", "Placeholder", "Shipment", "TensorSink", "TensorSource", "dump", "loaded"]
+__all__ = [
+    "LEFT_OUT",
+    "LeftBehind",
+    "Loaded",
+    "Placeholder",
+    "Shipment",
+    "TensorSink",
+    "TensorSource",
+    "dump",
+    "loaded",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Something that `leave` said is left out."""
+
+    name: str
+    type: str
+    value: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +61,8 @@ class Shipment:
     packages: Mapping[str, str]  # distributions that are referred to: name -> version
     modules: tuple[str, ...]  # whose content travels by value
     missing: tuple[Missing, ...]  # what could not travel
+    stuck: Mapping[str, str] = field(default_factory=dict)  # types whose pickling did not end -> why
+    left_out: tuple[LeftBehind, ...] = ()  # what was not to travel
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +75,27 @@ class Loaded:
 
 
 def dump(
-    root: object, *, tensors: TensorSink, ship: Collection[str] = (), names: Mapping[int, str] | None = None
+    root: object,
+    *,
+    tensors: TensorSink,
+    ship: Collection[str] = (),
+    names: Mapping[int, str] | None = None,
+    leave: Leave | None = None,
 ) -> Shipment:
     """Write `root` and all that it needs.
 
     What cannot travel is replaced by a placeholder and listed in `missing`; no object makes this fail.
     `ship` names packages that travel by value although they are installed. `names` says, by `id`, how objects
-    are called in the names of what is missing; otherwise `root`'s keys are used.
+    are called in the names of what is missing; otherwise `root`'s keys are used. `leave` says which attributes of
+    an object are left out: placeholders stand for them as well.
     """
-    policy = Policy(ship)
+    policy, leave = Policy(ship), leave or leave_nothing
+    first = Dumping(policy, tensors, leave=leave)
     try:
-        return _dump(root, Dumping(policy, tensors), names or {})
+        return _dump(root, first, names or {})
     except RecursionError:  # data nested too deep for this stack
-        return with_large_stack(lambda: _dump(root, Dumping(policy, tensors, shallow=True), names or {}))
+        deep = Dumping(policy, tensors, leave=leave, shallow=True, unwilling=first.unwilling)
+        return with_large_stack(lambda: _dump(root, deep, names or {}))
 
 
 def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
@@ -74,16 +103,16 @@ def _dump(root: object, dumping: Dumping, names: Mapping[int, str]) -> Shipment:
     shipper.dump(root)
     _finish(shipper, dumping)
     found = paths.find(root, [lost.value for lost in dumping.lost], names)
-    missing = tuple(
-        Missing(name, lost.type, lost.reason) for name, lost in zip(found, dumping.lost, strict=True)
-    )
-    shipper.dump(("lost", [(entry.name, entry.type, entry.reason) for entry in missing]))
+    lost_ones = list(zip(found, dumping.lost, strict=True))
+    shipper.dump(("lost", [(name, lost.type, lost.reason) for name, lost in lost_ones]))
     return Shipment(
         values=shipper.stream.getvalue(),
         sources={**dumping.display, **dumping.sources},
         packages=dumping.policy.packages(),
         modules=tuple(dumping.shipped),
-        missing=missing,
+        missing=tuple(Missing(name, lost.type, lost.reason) for name, lost in lost_ones if not lost.left_out),
+        left_out=tuple(LeftBehind(name, lost.type, lost.value) for name, lost in lost_ones if lost.left_out),
+        stuck={named(cls): reason for cls, reason in dumping.unwilling.items()},
     )
 
 
@@ -138,7 +167,7 @@ def _load(values: bytes, loading: Loading) -> Any:
     except (pickle.UnpicklingError, EOFError) as error:
         raise BundleError(f"values.pkl is damaged ({error}); record the failure again") from error
     loading.lost.extend(item[1])
-    loading.missing.extend(Missing(*entry) for entry in item[1])
+    loading.missing.extend(Missing(*entry) for entry in item[1] if entry[2] != LEFT_OUT)
     for step in loading.last:
         step()
     loading.complete = True

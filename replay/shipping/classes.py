@@ -50,6 +50,18 @@ HIDDEN_TYPES: dict[str, type] = {
     "list_iterator": type(iter([])),
     "tuple_iterator": type(iter(())),
 }
+
+
+class Delegate:
+    """Stands in a new class for its `__class__` property, which can neither be set nor be made before the class."""
+
+    target: Any = None
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As the property does."""
+        return self.target.__get__(instance, owner)
+
+
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -110,6 +122,8 @@ def _skeleton(cls: type) -> dict[str, Any]:
     values = cls.__dict__
     skeleton: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     skeleton.update({name: values[name] for name in IN_SKELETON if values.get(name) is not None})
+    if "__class__" in values:
+        skeleton["__class__"] = None  # a property; see Delegate
     if "__slots__" in values:
         slots = values["__slots__"]
         skeleton["__slots__"] = (slots,) if isinstance(slots, str) else tuple(slots)
@@ -163,6 +177,8 @@ def make_class(  # noqa: PLR0917 - the stream calls it by position
     """The class, still empty."""
     if namespace is not None:
         skeleton["__module__"] = namespace["__name__"]
+    if "__class__" in skeleton:
+        skeleton["__class__"] = Delegate()
     made = _assembled(loading, meta, name, bases, skeleton)
     loading.made.add(id(made))
     loading.keep.append(made)
@@ -189,7 +205,10 @@ def fill_class(loading: Loading, cls: Any, state: Reduced) -> None:
     if isinstance(cls, Placeholder):
         return
     for name, value in values.items():
-        type.__setattr__(cls, name, value)
+        if name == "__class__":
+            cls.__dict__[name].target = value
+        else:
+            type.__setattr__(cls, name, value)
     if "dataclass" in extras:
         generated.decorate_dataclass(cls, extras["dataclass"])
     if values.get("_is_protocol"):

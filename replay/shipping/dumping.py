@@ -7,8 +7,8 @@ tuple, or NotImplemented where pickle's own way is right. Nothing here knows any
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import Any, Protocol
@@ -51,6 +51,28 @@ class Lost:
     type: str
     reason: str
 
+    @property
+    def left_out(self) -> bool:
+        """Whether it was not to travel."""
+        return self.reason == LEFT_OUT
+
+
+Leave = Callable[[object], Set[str]]
+"""Names of the attributes of an object that are left out; for a module also submodules, parameters, buffers."""
+LEFT_OUT = "left out: the frame's code does not name it"
+
+
+def leave_nothing(value: object) -> Set[str]:
+    """The usual `Leave`."""
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """Stands in the stream for what an object holds and is left out."""
+
+    value: object
+
 
 @dataclass(slots=True)
 class Dumping:
@@ -69,8 +91,16 @@ class Dumping:
     foreseen: set[str] = field(default_factory=set)  # modules whose used attributes a function has sent
     classes: dict[int, type] = field(default_factory=dict)  # by id; those that travel by value
     owners: dict[int, dict[str, Any]] = field(default_factory=dict)  # code object -> its function's globals
+    leave: Leave = leave_nothing
     shallow: bool = False  # the C stack was too small: objects' states wait as well, if they lie deep
     depth: int = 0
+    unwilling: dict[type, str] = field(
+        default_factory=dict
+    )  # whose own pickling is not asked any more, and why
+    asked: Counter[type] = field(default_factory=Counter)  # objects whose own pickling was asked
+    foreign: dict[type, bool] = field(
+        default_factory=dict
+    )  # whether that runs code of the user's or a library's
     _namespaces: dict[int, Namespace] = field(default_factory=dict)
     _names: dict[int, Names] = field(default_factory=dict)
     _keep: list[CodeType] = field(default_factory=list)
@@ -115,5 +145,9 @@ class Dumping:
 
 def type_name(value: object) -> str:
     """The qualified name of a value's type."""
-    kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return named(type(value))
+
+
+def named(cls: type) -> str:
+    """The qualified name of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -6,30 +6,66 @@ What pickle can't take, or what raises when it is asked, is lost: a placeholder 
 from __future__ import annotations
 
 import collections
-import copyreg
 import pickle
 import sys
 import types
+from collections.abc import Set
 from typing import Any
 
-from replay.shipping.dumping import Dumping, Reduced
+from replay.shipping import asking
+from replay.shipping.dumping import LEFT_OUT, Dumping, LeftOut, Reduced
 from replay.shipping.functions import found_by_name
 from replay.shipping.loading import Loading, builder
-from replay.shipping.placeholders import Placeholder, missing_here, reduce_lost
+from replay.shipping.placeholders import MissingType, Placeholder, missing_here, reduce_lost
 
-PROTOCOL = 4
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 
 
 def reduce_object(dumping: Dumping, value: Any) -> Any:
-    """As the object itself says, checked: a reduce tuple that pickle would refuse makes the object lost."""
-    registered = copyreg.dispatch_table.get(type(value))
-    reduced = registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
+    """As the object itself says, checked; where that will not do, with its attributes as they are, or lost."""
+    try:
+        reduced = asking.asked(dumping, value)
+    except asking.Refused as refused:
+        return _reduce_unwilling(dumping, value, str(refused))
     if isinstance(reduced, str):
         return _reduce_named(dumping, value, reduced)
     problem = _problem(value, reduced)
-    if problem:
-        return reduce_lost(dumping, value, problem)
+    if problem or (_is_of_another_class(type(value), *reduced[:2]) and is_all_python(type(value))):
+        return _reduce_unwilling(
+            dumping, value, problem or "its __reduce_ex__ gives another class than its own"
+        )
+    names = dumping.leave(value)
+    if names and len(reduced) > 2 and type(reduced[2]) is dict:
+        reduced = (*reduced[:2], without(reduced[2], names), *reduced[3:])
     return _guarded(dumping, value, reduced)
+
+
+def without(attributes: dict[str, Any], names: Set[str]) -> dict[str, Any]:
+    """An object's attributes with marks in place of those that are left out.
+
+    A left-out submodule, parameter or buffer is None in its table, where the compiler lists all that a module
+    has, and the mark is an attribute, which Python looks at first: it meets whoever asks by name.
+    """
+    left = {key: LeftOut(one) if key in names and one is not None else one for key, one in attributes.items()}
+    for table in ("_modules", "_parameters", "_buffers"):
+        held = attributes.get(table)
+        if isinstance(held, dict) and not names.isdisjoint(held):
+            left[table] = {key: None if key in names else one for key, one in held.items()}
+            left.update({key: LeftOut(one) for key, one in held.items() if key in names and one is not None})
+    return left
+
+
+def reduce_left_out(dumping: Dumping, mark: LeftOut) -> Reduced:
+    """A placeholder."""
+    return reduce_lost(dumping, mark.value, LEFT_OUT)
+
+
+def _reduce_unwilling(dumping: Dumping, value: Any, reason: str) -> Reduced:
+    """An object that pickle cannot get: one that is all Python and the user's travels without being asked."""
+    cls = type(value)
+    if dumping.policy.by_value(cls.__module__) and is_all_python(cls):
+        return make_plain, (cls,), plain_state(value), None, None, fill_plain
+    return reduce_lost(dumping, value, reason)
 
 
 def _problem(value: Any, reduced: Any) -> str | None:
@@ -38,21 +74,45 @@ def _problem(value: Any, reduced: Any) -> str | None:
     function, arguments = reduced[0], reduced[1]
     if not callable(function) or not isinstance(arguments, tuple):
         return "its __reduce_ex__ returned no function with arguments"
-    new = getattr(function, "__name__", "") in ("__newobj__", "__newobj_ex__")
-    if new and (not arguments or arguments[0] is not type(value)):
+    if _is_new(function) and (not arguments or arguments[0] is not type(value)):
         return "its __reduce_ex__ gives another class than its own"
+    if len(reduced) == 6 and reduced[5] is not None and not callable(reduced[5]):
+        return "its __reduce_ex__ gives no function that sets its state"
     return None
+
+
+def _is_new(function: Any) -> bool:
+    """Whether pickle writes the call of this function as one of `__new__`."""
+    return getattr(function, "__name__", "") in ("__newobj__", "__newobj_ex__")
+
+
+def _is_of_another_class(cls: type, function: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether the call plainly makes an object of an unrelated class."""
+    if getattr(function, "__name__", "") == "__new__" and arguments:
+        function = arguments[0]
+    return isinstance(function, type) and not issubclass(function, cls) and not issubclass(cls, function)
+
+
+def _defines(dumping: Dumping, cls: type, *names: str) -> bool:
+    """Whether a class of the user's, among this one's bases, defines one of these names."""
+    return any(
+        name in base.__dict__ and dumping.policy.by_value(base.__module__)
+        for base in cls.__mro__[:-1]
+        for name in names
+    )
 
 
 def _guarded(dumping: Dumping, value: Any, reduced: Reduced) -> Reduced:
     """Let what may raise while loading (the user's code, another version of a library) be called by us."""
     whole: list[Any] = [*reduced, *[None] * (6 - len(reduced))]
     function, arguments, state, items, pairs, setter = whole
-    items = list(items) if items is not None else None
-    pairs = list(pairs) if pairs is not None else None
-    if not _is_safe(function):
-        function, arguments = rebuild, (function, arguments)
-    custom = hasattr(type(value), "__setstate__") or dumping.policy.by_value(type(value).__module__)
+    cls = type(value)
+    if _is_new(function) and arguments == (cls,) and is_all_python(cls) and _defines(dumping, cls, "__new__"):
+        function = make_plain
+    elif not _is_safe(function) or _defines(dumping, cls, "__new__", "__class__", "__getattribute__"):
+        expected = (cls,) if dumping.policy.by_value(cls.__module__) else ()
+        function, arguments = rebuild, (function, arguments, *expected)
+    custom = hasattr(cls, "__setstate__") or dumping.policy.by_value(cls.__module__)
     if state is not None and setter is None and custom:
         setter = set_state
     if (
@@ -95,26 +155,51 @@ def _reduce_named(dumping: Dumping, value: Any, name: str) -> Any:
     return make_plain, (cls,), plain_state(value), None, None, fill_plain
 
 
-def plain_state(value: Any) -> tuple[Any, dict[str, Any]]:
-    """An object's `__dict__` and its slots."""
+def is_all_python(cls: type) -> bool:
+    """Whether `__dict__` and slots are all that an instance has: no built-in type is among the bases."""
+    return all(
+        base.__flags__ & HEAP_TYPE and not isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType)
+        for base in cls.__mro__[:-1]
+    )
+
+
+def plain_state(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An object's `__dict__` and its slots; no code of its class runs."""
     slots = {}
-    for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]
-        if hasattr(value, name):
-            slots[name] = getattr(value, name)
-    return dict(getattr(value, "__dict__", {})), slots
+    for base in type(value).__mro__:
+        for name, descriptor in base.__dict__.items():
+            if type(descriptor) is types.MemberDescriptorType and name not in slots:
+                try:
+                    slots[name] = descriptor.__get__(value)
+                except AttributeError:  # not set
+                    continue
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # slots only
+        attributes = {}
+    return dict(attributes), slots
 
 
 @builder
 def make_plain(loading: Loading, cls: Any) -> Any:
-    """An object without its `__init__`."""
+    """An object without its `__init__`, and where that is possible without its class's `__new__`."""
+    if isinstance(cls, type) and not isinstance(cls, MissingType) and is_all_python(cls):
+        return object.__new__(cls)
     return cls.__new__(cls)
 
 
 @builder
-def rebuild(loading: Loading, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """Call a function; what it raises makes the object missing, not the load fail."""
+def rebuild(loading: Loading, function: Any, arguments: tuple[Any, ...], cls: Any = None) -> Any:
+    """Call a function; what it raises makes the object missing, not the load fail.
+
+    That it made no object of the class `cls`, which was recorded, is listed as missing.
+    """
     try:
-        return function(*arguments)
+        made = function(*arguments)
+        if isinstance(cls, type) and type(made) is not cls and not isinstance(made, Placeholder):
+            reason = f"its own pickling made a {type(made).__qualname__} of it"
+            loading.miss(f"an object of {cls.__qualname__}", "object", reason)
+        return made
     except Exception as error:  # noqa: BLE001 - the user's own
         name = getattr(function, "__qualname__", repr(function))
         return missing_here(
@@ -175,6 +260,18 @@ def make_exception(loading: Loading, cls: Any, arguments: tuple[Any, ...]) -> An
 def reduce_proxy(dumping: Dumping, proxy: Any) -> Reduced:
     """Of a copy."""
     return types.MappingProxyType, (dict(proxy),)
+
+
+def reduce_memory(dumping: Dumping, view: memoryview) -> Reduced:
+    """With a copy of the bytes that it shows; it shares them with nothing any more."""
+    content = view.tobytes()
+    return make_memory, (content if view.readonly else bytearray(content), view.format, view.shape)
+
+
+@builder
+def make_memory(loading: Loading, content: Any, kind: str, shape: tuple[int, ...]) -> memoryview:
+    """A view of the copy, in the recorded format and shape."""
+    return memoryview(content).cast("B").cast(kind, shape)  # type: ignore[call-overload, no-any-return]
 
 
 def reduce_view(dumping: Dumping, view: Any) -> Reduced:

@@ -1,7 +1,7 @@
 """How a person would call an object inside an object graph: "arguments.self.log", "globals.LOG".
 
 Only looked for when something is missing: a breadth-first walk, so that the shortest name wins. Objects are
-looked at, never called.
+looked at, never called: `type`, not `isinstance`, which asks the object for its class.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LIMIT = 200_000  # objects to look at before giving up
+PLAIN = (int, float, bytes, bool, type(None))  # keys that are shown; another key's repr is code of the user's
 
 
 def find(root: object, wanted: list[object], names: Mapping[int, str]) -> list[str]:
@@ -32,9 +33,9 @@ def find(root: object, wanted: list[object], names: Mapping[int, str]) -> list[s
 
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (str, bytes, int, float, type(None))):
-        return
     kind = type(value)
+    if issubclass(kind, (str, bytes, int, float, type(None))):
+        return
     if kind is types.FunctionType:
         yield from _of_function(path, value)
     elif kind is types.MethodType:
@@ -43,7 +44,7 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _contents(path, value)
     elif issubclass(kind, dict):
         for key, child in list(dict.items(value)):
-            yield (_join(path, key) if isinstance(key, str) else f"{path}[{key!r:.40}]"), child
+            yield (_join(path, key) if issubclass(type(key), str) else f"{path}[{_shown(key)}]"), child
     elif issubclass(kind, (list, tuple, set, frozenset)):
         for number, child in enumerate(list(value)):
             yield f"{path}[{number}]", child
@@ -82,7 +83,9 @@ def _contents(path: str, cell: types.CellType) -> Iterator[tuple[str, Any]]:
 
 def _of_object(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     try:
-        attributes = value.__dict__ if isinstance(value, type) else object.__getattribute__(value, "__dict__")
+        attributes = (
+            value.__dict__ if issubclass(type(value), type) else object.__getattribute__(value, "__dict__")
+        )
     except Exception:  # noqa: BLE001 - no __dict__, or one that raises
         attributes = {}
     for name, child in list(attributes.items()):
@@ -90,8 +93,12 @@ def _of_object(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((_join(path, key), item) for key, item in child.items())
         else:
             yield _join(path, name), child
-    if not isinstance(value, type):
+    if not issubclass(type(value), type):
         yield type(value).__qualname__, type(value)
+
+
+def _shown(key: Any) -> str:
+    return f"{key!r:.40}" if type(key) in PLAIN else f"a {type(key).__qualname__}"
 
 
 def _join(path: str, name: str) -> str:

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from replay.shipping import (
+    asking,
     by_dill,
     classes,
     codes,
@@ -31,7 +32,7 @@ from replay.shipping import (
     torch_objects,
     triton_objects,
 )
-from replay.shipping.dumping import Dumping, Leaf, Namespace, Reduced
+from replay.shipping.dumping import Dumping, Leaf, LeftOut, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
 from replay.torch_adapter import objects
@@ -68,6 +69,7 @@ LIVE = (
 KNOWN: dict[type, Reducer] = {
     **dict.fromkeys((collections.OrderedDict, collections.deque, complex, range, slice), _native),
     Leaf: _leaf,
+    LeftOut: others.reduce_left_out,
     Namespace: modules.reduce_namespace,
     types.FunctionType: _function,
     types.CodeType: codes.reduce_code,
@@ -88,6 +90,7 @@ KNOWN: dict[type, Reducer] = {
     **dict.fromkeys(weakref.ProxyTypes, process_objects.reduce_weak_proxy),
     super: others.reduce_super,
     types.MappingProxyType: others.reduce_proxy,
+    memoryview: others.reduce_memory,
     type({}.keys()): others.reduce_view,
     type({}.values()): others.reduce_view,
     type({}.items()): others.reduce_view,
@@ -108,7 +111,7 @@ class Shipper(pickle.Pickler):
 
     def __init__(self, dumping: Dumping) -> None:
         self.stream = io.BytesIO()
-        super().__init__(self.stream, others.PROTOCOL)
+        super().__init__(self.stream, asking.PROTOCOL)
         self._dumping = dumping
         self._reducers = dict(KNOWN)
         if objects.is_imported():
@@ -122,9 +125,11 @@ class Shipper(pickle.Pickler):
             if reducer is None:
                 reducer = self._reducers[cls] = _choose(cls)
             return reducer(self._dumping, value)
-        except RecursionError:
-            raise  # `dump` tries again with a larger stack
-        except Exception as error:  # noqa: BLE001 - the user's own
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if isinstance(error, RecursionError) and not self._dumping.shallow:
+                raise  # `dump` tries again with a larger stack
             return reduce_lost(self._dumping, value, f"pickling it raised {type(error).__name__}: {error}")
 
 
@@ -139,6 +144,8 @@ def _choose(cls: type) -> Reducer:
         return others.reduce_exception
     if issubclass(cls, weakref.ref):
         return process_objects.reduce_weak_reference
+    if issubclass(cls, threading.local):
+        return process_objects.reduce_local
     found = triton_objects.reducer_for(cls)
     if found is None and objects.is_imported():
         found = torch_objects.reducer_for(cls)

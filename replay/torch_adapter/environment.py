@@ -34,6 +34,31 @@ _NOT_SET = re.compile(
 """Recorded and shown, but not set for a replay: they start other tools, or belong to the machine."""
 
 
+CHECK = "TORCH_REPLAY_CHECK"
+"""For how many seconds a recorder may check that a failure survives without its values; 0: it does not check."""
+CHECK_SECONDS = 300.0
+
+_ALONE = re.compile(
+    r"^(?:(?:LOCAL_|GROUP_|ROLE_|NODE_)?(?:RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(?:ADDR|PORT)|TORCHELASTIC_.*"
+    r"|OMPI_COMM_WORLD_.*|PMI_.*|PMIX_.*|SLURM_(?:PROCID|LOCALID|NTASKS)"
+    r"|TORCH_TRACE|TORCH_LOGS|TORCH_LOGS_OUT|TORCH_COMPILE_DEBUG|TORCHDYNAMO_REPRO_AFTER)$"
+)
+"""What would make a child another rank of this program, or write into the files that the program logs to."""
+
+
+def check_seconds() -> float | None:
+    """What CHECK says; None where it is no number."""
+    try:
+        return max(0.0, float(os.environ.get(CHECK) or CHECK_SECONDS))
+    except ValueError:
+        return None
+
+
+def alone() -> dict[str, str | None]:
+    """Variables for a child process that is no part of this program: no rank, no logs, no child of its own."""
+    return {**{name: None for name in os.environ if _ALONE.match(name)}, CHECK: "0"}
+
+
 def capture(packages: Mapping[str, str]) -> Environment:
     """The environment of the process. `packages`: distributions that the recorded values refer to."""
     torch = features.module("torch")

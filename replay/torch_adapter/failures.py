@@ -53,7 +53,7 @@ def describe(
     if isinstance(inner, BaseException) and inner.__traceback__ is not None:
         lines += [line for line in _lines(inner.__traceback__) if line not in lines]
     stage = stage_of(error, lines, stage)
-    user = tuple(_user_frames(error, lines)) or _own_frame(code)
+    user = tuple(_user_frames(error, lines)) or own_frame(code)
     kind = type_name(type(error))
     inner_type = type_name(type(inner)) if isinstance(inner, BaseException) else None
     gb_type, raised_in = _gb_type(error), _raised_in(lines)
@@ -141,25 +141,27 @@ def real_stack(error: BaseException) -> list[UserFrame]:
     stack = _attribute(error, "real_stack")
     if not isinstance(stack, traceback.StackSummary):
         return []
-    return [_user_frame(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
+    return [user_frame(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
 
 
 def _user_frames(error: BaseException, lines: list[Line]) -> Iterator[UserFrame]:
     frames = real_stack(error)
     if not frames:
-        frames = [_user_frame(*line) for line in lines if is_user_file(line[0])]
+        frames = [user_frame(*line) for line in lines if is_user_file(line[0])]
     yield from frames
 
 
-def _user_frame(file: str, line: int, function: str) -> UserFrame:
+def user_frame(file: str, line: int, function: str) -> UserFrame:
+    """A line of the program, with its text where that is known."""
     name = resumed_function(function) or function  # the line number in a resume function's name is no name
     return UserFrame(file=file, line=line, function=name, code=linecache.getline(file, line).strip())
 
 
-def _own_frame(code: CodeType | None) -> tuple[UserFrame, ...]:
+def own_frame(code: CodeType | None) -> tuple[UserFrame, ...]:
+    """The first line of a frame, which stands for an error that names no line; none of a resume function."""
     if code is None or resumed_function(code.co_name) is not None or not is_user_file(code.co_filename):
         return ()
-    return (_user_frame(code.co_filename, code.co_firstlineno, code.co_name),)
+    return (user_frame(code.co_filename, code.co_firstlineno, code.co_name),)
 
 
 def _title(error: BaseException, inner: object) -> str:

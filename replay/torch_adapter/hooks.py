@@ -10,6 +10,7 @@ No data is kept here and nothing is written: observers get an `Attempt` while th
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -22,9 +23,17 @@ from typing import Any, Literal
 
 from replay.torch_adapter import features
 
-Fate = Literal["compiled", "skipped", "raised", "suppressed", "graph_break"]
-"""What became of an attempt. `suppressed`: an error that `suppress_errors` hid; `graph_break`: a failure that
-Dynamo turned into running the frame uncompiled."""
+Fate = Literal["begun", "compiled", "skipped", "raised", "suppressed", "graph_break"]
+"""What became of an attempt. `begun`: not known yet; `suppressed`: an error that `suppress_errors` hid;
+`graph_break`: a failure that Dynamo turned into running the frame uncompiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A graph break inside a frame that was compiled up to it."""
+
+    reason: str  # torch's text; its first line names the kind
+    stack: tuple[tuple[str, int, str], ...]  # file, line and function of the user's code, outermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class Attempt:
     fate: Fate
     error: BaseException | None
     seconds: float
+    breaks: tuple[Break, ...] = ()
 
     @property
     def fullgraph(self) -> bool:
@@ -82,38 +92,63 @@ def graph_breaks() -> int:
     return sum(counters["graph_break"].values())
 
 
+def recompile_reason(compile_id: str | None) -> str:
+    """The guard that failed, in torch's words, of a frame that was compiled again just now; empty if unknown."""
+    metrics = features.require(features.module("torch._dynamo.utils"), "get_compilation_metrics")()
+    for one in reversed(metrics):
+        if str(one.compile_id).endswith(compile_id or "?"):
+            return str(one.recompile_reason or "")
+    return ""
+
+
 Observer = Callable[[Attempt], None]
 Gate = Callable[[CodeType], bool]
+Wrapper = Callable[[Any, CodeType], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Watch:
+    """What one caller of `observing` asked for."""
+
+    observer: Observer
+    gate: Gate | None
+    before: Observer | None
+    wrap: Wrapper | None
+
 
 _lock = threading.RLock()
-_observers: list[Observer] = []
-_gates: list[Gate] = []
+_watches: list[_Watch] = []
 _originals: dict[str, Callable[..., Any]] = {}
 _local = threading.local()
 
 
 @contextmanager
-def observing(observer: Observer, gate: Gate | None = None) -> Iterator[None]:
+def observing(
+    observer: Observer,
+    gate: Gate | None = None,
+    *,
+    before: Observer | None = None,
+    wrap: Wrapper | None = None,
+) -> Iterator[None]:
     """Call `observer` after every attempt, in the compiling thread, innermost observer first.
 
-    `gate(code)` false: the frame runs uncompiled and no attempt is made or observed. An observer must not
-    raise. Raises UnsupportedTorchError before anything is patched if the hooks are not as we know them.
+    `gate(code)` false: the frame runs uncompiled and no attempt is made or observed. `before` gets the attempt, its
+    fate "begun", ahead of it. `wrap(backend, code)` gives the backend that the frame is compiled with in place of its
+    own; guards still see its own. None of them may raise. Raises UnsupportedTorchError before anything is
+    patched if the hooks are not as we know them.
     """
+    watch = _Watch(observer, gate, before, wrap)
     with _lock:
         if not _originals:
             features.check_hooks()
             _install()
-        _observers.append(observer)
-        if gate is not None:
-            _gates.append(gate)
+        _watches.append(watch)
     try:
         yield
     finally:
         with _lock:
-            _observers.remove(observer)
-            if gate is not None:
-                _gates.remove(gate)
-            if not _observers:
+            _watches.remove(watch)
+            if not _watches:
                 _uninstall()
 
 
@@ -140,13 +175,17 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
     def __call__(  # noqa: N807 - its name in tracebacks
         self: Any, frame: Any, cache_entry: Any, hooks: Any, frame_state: Any, **kwargs: Any
     ) -> Any:
-        if any(not gate(frame.f_code) for gate in _gates):
+        if any(watch.gate is not None and not watch.gate(frame.f_code) for watch in _watches):
             return skipped()
+        begun = _attempt(self, frame, frame_state, _reasons())
+        for watch in _innermost_first():
+            if watch.before is not None:
+                watch.before(begun())
         started = time.perf_counter()
         try:
-            result = original(self, frame, cache_entry, hooks, frame_state, **kwargs)
+            result = original(_wrapped(self, frame.f_code), frame, cache_entry, hooks, frame_state, **kwargs)
         except BaseException as error:
-            attempt = _attempt(self, frame, frame_state, "raised", error, time.perf_counter() - started)
+            attempt = begun("raised", error, time.perf_counter() - started)
             soft = getattr(_local, "soft", None)
             if soft and soft[-1] == [self]:
                 soft[-1].append(attempt)  # its fate is known one level up
@@ -154,7 +193,7 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
                 _notify(attempt)
             raise
         fate: Fate = "skipped" if getattr(result, "guarded_code", result) is None else "compiled"
-        _notify(_attempt(self, frame, frame_state, fate, None, time.perf_counter() - started))
+        _notify(begun(fate, None, time.perf_counter() - started))
         return result
 
     return __call__
@@ -190,19 +229,53 @@ def _swallowed(attempt: Attempt) -> Attempt:
     return replace(attempt, fate=fate)
 
 
-def _attempt(  # noqa: PLR0917 - the fields of an Attempt, in order
-    converter: Any, frame: Any, frame_state: Any, fate: Fate, error: BaseException | None, seconds: float
-) -> Attempt:
-    return Attempt(
-        code=frame.f_code,
-        f_globals=frame.f_globals,
-        f_locals=frame.f_locals,
-        closure=tuple(frame.closure or ()),
-        converter=converter,
-        compile_id=_compile_id(frame_state),
-        fate=fate,
-        error=error,
-        seconds=seconds,
+def _wrapped(converter: Any, code: CodeType) -> Any:
+    """The converter, or a copy of it with the backend wrapped; torch's own stays as it is for other threads.
+
+    An export's backend is left alone.
+    """
+    wraps = [watch.wrap for watch in _innermost_first() if watch.wrap is not None]
+    if not wraps or getattr(converter, "_export", False):
+        return converter
+    backend = features.require(converter, "_torchdynamo_orig_backend")
+    for wrap in reversed(wraps):
+        backend = wrap(backend, code)
+    changed = copy.copy(converter)
+    changed._torchdynamo_orig_backend = backend
+    return changed
+
+
+def _attempt(converter: Any, frame: Any, frame_state: Any, known: int) -> Callable[..., Attempt]:
+    """Makes the Attempt of a frame when its fate is known. `known`: graph breaks that were counted before."""
+
+    def make(fate: Fate = "begun", error: BaseException | None = None, seconds: float = 0.0) -> Attempt:
+        return Attempt(
+            code=frame.f_code,
+            f_globals=frame.f_globals,
+            f_locals=frame.f_locals,
+            closure=tuple(frame.closure or ()),
+            converter=converter,
+            compile_id=None if fate == "begun" else _compile_id(frame_state),
+            fate=fate,
+            error=error,
+            seconds=seconds,
+            breaks=() if fate == "begun" else _breaks(known),
+        )
+
+    return make
+
+
+def _reasons() -> int:
+    """How many graph breaks inside frames torch has listed."""
+    return len(features.require(features.module("torch._dynamo.utils"), "graph_break_reasons"))
+
+
+def _breaks(known: int) -> tuple[Break, ...]:
+    """The graph breaks that were listed since; torch drops its list on a reset."""
+    listed = features.module("torch._dynamo.utils").graph_break_reasons
+    return tuple(
+        Break(str(one.reason), tuple((at.filename, at.lineno or 0, at.name) for at in one.user_stack))
+        for one in (listed[known:] if len(listed) >= known else listed)
     )
 
 
@@ -214,8 +287,11 @@ def _compile_id(frame_state: Any) -> str | None:
     return f"{number}/{counter[number] - 1}" if number in counter else f"{number}/?"
 
 
-def _notify(attempt: Attempt) -> None:
+def _innermost_first() -> tuple[_Watch, ...]:
     with _lock:
-        observers = tuple(reversed(_observers))
-    for observer in observers:
-        observer(attempt)
+        return tuple(reversed(_watches))
+
+
+def _notify(attempt: Attempt) -> None:
+    for watch in _innermost_first():
+        watch.observer(attempt)

@@ -106,12 +106,15 @@ class TensorCollector:
         """Every tensor, by key."""
         return dict(self._specs)
 
-    def plan(self, policy: Policy, *, values_matter: bool = False) -> dict[str, StorageSpec]:
+    def plan(
+        self, policy: Policy, *, values_matter: bool = False, budget: int | None = None
+    ) -> dict[str, StorageSpec]:
         """Which storages keep their bytes (`entry` is then the blob's key), and which become synthetic.
 
         `values_matter`: the failure came while code ran; auto then keeps floating-point values up to RUN_BUDGET.
+        `budget`: auto keeps values of every type up to so many bytes, because the failure was seen to need them.
         """
-        real = self._real(policy, values_matter)
+        real = self.real(policy, values_matter=values_matter, budget=budget)
         plans = dict(self._declared)
         for key, storage in self._storages.values():
             window = self._window(storage)
@@ -188,18 +191,29 @@ class TensorCollector:
         whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage.handle)
         return whole[storage.start : storage.stop]
 
-    def _real(self, policy: Policy, values_matter: bool) -> set[str]:
+    def real(self, policy: Policy, *, values_matter: bool = False, budget: int | None = None) -> set[str]:
+        """The keys of the storages that keep their bytes; see `plan`."""
         if policy == "full":
             return {key for key, _ in self._storages.values()}
         if policy == "metadata":
             return set()
         kept: set[str] = set()
         left = {True: RUN_BUDGET if values_matter else FLOAT_BUDGET, False: INTEGER_BUDGET}
+        if budget is not None:
+            return self._smallest(budget)
         for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
             size = storage.stop - storage.start
             floating = bool(storage.dtypes) and all(synthesis.is_floating(name) for name in storage.dtypes)
             if size <= left[floating] and (size <= SMALL or not floating or values_matter):
                 left[floating] -= size
+                kept.add(key)
+        return kept
+
+    def _smallest(self, budget: int) -> set[str]:
+        kept: set[str] = set()
+        for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
+            budget -= storage.stop - storage.start
+            if budget >= 0:
                 kept.add(key)
         return kept
 

@@ -615,9 +615,25 @@ def exception_with_its_own_init(value):
     assert value.code == 3 and value.detail == "d" and str(value) == "code 3" and isinstance(value, Failure)
 
 
-class Refuses:
+class Refuses(list):
     def __reduce__(self):
         raise ValueError("not me")
+
+
+class Unwilling:
+    __slots__ = ("__dict__", "__hidden")
+
+    def __init__(self):
+        self.x, self.__hidden = 1, 2
+
+    def __new__(cls, *needed):
+        return super().__new__(cls)
+
+    def __getstate__(self):
+        raise SystemExit("not me")
+
+    def total(self):
+        return self.x + self.__hidden
 
 
 class Lies:
@@ -655,7 +671,7 @@ class Holder:
     def __init__(self):
         self.file, self.generator, self.socket = LOG, generate(), socket.socket()
         self.thread, self.refuses, self.lies = threading.Thread(target=generate), Refuses(), LiesMore()
-        self.explodes, self.unbuildable = Explodes(), Unbuildable()
+        self.explodes, self.unbuildable, self.unwilling = Explodes(), Unbuildable(), Unwilling()
         self.frame_name = "ok"
 
     def fine(self):
@@ -665,7 +681,7 @@ class Holder:
         return self.file.read()
 
 
-@case(Holder, missing=("file", "generator", "socket", "thread", "refuses", "lies"))
+@case(Holder, missing=("file", "generator", "socket", "thread", "refuses"))
 def what_cannot_travel_is_a_placeholder(value):
     assert value.fine() == "ok" and "missing" in repr(value.file) and "file" in repr(value.file)
     error = raises("MissingError", value.touches)
@@ -685,6 +701,7 @@ def what_cannot_travel_is_a_placeholder(value):
     raises("MissingError", setattr, value.refuses, "x", 1)
     assert "not me" in str(raises("MissingError", getattr, value.refuses, "x"))
     assert isinstance(value.explodes, Explodes)
+    assert value.unwilling.total() == 3 and type(value.lies) is LiesMore
 
 
 @case(lambda: Lies())
