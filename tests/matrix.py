@@ -4,7 +4,7 @@
     python tests/matrix.py --work DIR PYTHON ...      keeps the bundles and outcomes in DIR; a second call reuses them
 
 Each PYTHON is an interpreter with its own torch and with replay's requirements. The programs are those of
-recordings/ that need no GPU, and those of tests/catalogue/ where there are any. One process records all of an
+recordings/ that need no GPU, and those of tests/catalogue/ whose failure should come again. One process records all of an
 interpreter, one replays all of a pair, with a fork for each program, so that none disturbs another. This takes
 minutes, so no test runs it.
 """
@@ -12,9 +12,9 @@ minutes, so no test runs it.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
-import re
 import runpy
 import shutil
 import subprocess
@@ -26,6 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import catalogue_run as catalogue
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "matrix.md"
 SECONDS = 300  # for one program; then it counts as "hangs"
@@ -34,41 +36,38 @@ SECONDS = 300  # for one program; then it counts as "hangs"
 # The worker's side: runs under the interpreter that is asked about.
 
 
-def record_all(programs: list[Path], out: Path) -> dict[str, Any]:
-    """Record each program in a fork of its own."""
+def record_all(options: dict[str, dict[str, Any]], out: Path) -> dict[str, Any]:
+    """Record each program of the current directory, in a fork of its own."""
     import torch
     import torch._dynamo
 
     import replay
 
-    found: dict[str, Any] = {}
-    for path in programs:
-        os.environ["PYTHONPATH"] = str(path.parent)
-        options = directive(path, "record")
-        found[name_of(path)] = in_fork(lambda p=path, o=options: record_one(replay, p, out, o))
+    sys.path[:0] = [str(Path(folder).resolve()) for folder in ("recordings", "src", "lib/site-packages")]
+    found = {name: in_fork(lambda n=name: record_one(replay, n, options[n], out / n)) for name in options}
     return {"python": sys.version.split()[0], "torch": torch.__version__, "programs": found}
 
 
-def record_one(replay: Any, path: Path, out: Path, options: dict[str, Any]) -> dict[str, Any]:
-    sys.path.insert(0, str(path.parent))
-    sys.path.insert(0, str(path.parent.parent / "packages"))
+def record_one(replay: Any, name: str, options: dict[str, Any], out: Path) -> dict[str, Any]:
+    for module in options["needs"]:
+        if importlib.util.find_spec(module) is None:
+            return {"bundles": [], "error": f"needs {module}"}
     error = None
-    recorder = replay.record(out / name_of(path), **options)
+    recorder = replay.record(out, **options["record"])
     try:
         with recorder:
-            runpy.run_path(str(path), run_name="__main__")
+            runpy.run_path(f"{name}.py", run_name="__main__")
     except Exception as raised:
         error = f"{type(raised).__qualname__}: {str(raised).strip()[:300]}"
     bundles = [str(one) for one in recorder.bundles]
     core = None
     if len(bundles) == 1:
         with replay.load(bundles[0]) as bundle:
-            recorded = bundle.manifest.error
-            core = None if recorded is None else recorded.fingerprint.partition("-")[0]
+            core = bundle.manifest.signature.partition("-")[0]
     return {"bundles": bundles, "error": error, "core": core}
 
 
-def replay_all(recorded: dict[str, Any], programs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def replay_all(recorded: dict[str, Any], options: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Replay each bundle in a fork of its own, from an empty directory."""
     import torch
     import torch._dynamo
@@ -79,13 +78,14 @@ def replay_all(recorded: dict[str, Any], programs: dict[str, dict[str, Any]]) ->
     found = {}
     for name, one in recorded["programs"].items():
         if len(one.get("bundles", ())) == 1:
-            found[name] = in_fork(lambda o=one, n=name: replay_one(replay, o["bundles"][0], programs[n]))
+            bundle, given = one["bundles"][0], options[name]["replay"]
+            found[name] = in_fork(lambda b=bundle, g=given: replay_one(replay, b, g))
     return {"torch": torch.__version__, "outcomes": found}
 
 
 def replay_one(replay: Any, bundle: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
-        outcome = replay.run(bundle, isolate=False, **options)
+        outcome = replay.run(bundle, **{"isolate": False, **options})
     except replay.ReplayError as error:
         return {"status": "refused", "why": f"{type(error).__name__}: {error}"}
     error = outcome.error
@@ -93,8 +93,6 @@ def replay_one(replay: Any, bundle: str, options: dict[str, Any]) -> dict[str, A
     return {
         "status": outcome.status,
         "why": lacking if outcome.status == "missing" else "" if error is None else headline(error),
-        "message": "" if error is None else error.message,
-        "recorded_message": "" if outcome.recorded_error is None else outcome.recorded_error.message,
         "unknown": [one.name for one in outcome.drift if one.here == "unknown to this torch"],
     }
 
@@ -133,16 +131,6 @@ def wait(child: int) -> str:
     return f"hangs for {SECONDS} s"
 
 
-def name_of(path: Path) -> str:
-    return path.stem if path.parent.name == "recordings" else f"{path.parent.name}/{path.stem}"
-
-
-def directive(path: Path, word: str) -> Any:
-    """`# record: {...}`: options, in the catalogue's programs."""
-    match = re.search(rf"^# {word}: (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return json.loads(match[1]) if match else {}
-
-
 # The side that asks: needs no torch.
 
 
@@ -166,50 +154,50 @@ def main() -> None:
 def work(job: Path, answer: Path) -> None:
     request = json.loads(job.read_text(encoding="utf-8"))
     if request["job"] == "record":
-        found = record_all([Path(one) for one in request["programs"]], Path(request["out"]))
+        found = record_all(request["options"], Path(request["out"]))
     else:
         found = replay_all(request["recorded"], request["options"])
     answer.write_text(json.dumps(found), encoding="utf-8")
 
 
-def programs() -> list[Path]:
-    """The programs, but for those that need a GPU or a module that is not everybody's."""
-    found = [
-        p for p in sorted((ROOT / "recordings").glob("*.py")) if not p.name.startswith(("cuda_", "make"))
-    ]
-    for folder in ("holds", "fails"):
-        found += sorted((ROOT / "tests" / "catalogue" / folder).glob("*.py"))
+def programs() -> dict[str, dict[str, Any]]:
+    """How each program is recorded and replayed, by name: those of which a reproduced failure is expected."""
+    found = {
+        f"recordings/{path.stem}": {"record": {}, "replay": {}, "needs": []}
+        for path in sorted((ROOT / "recordings").glob("*.py"))
+        if not path.stem.startswith("cuda_") and path.stem != "make"
+    }
+    for name, one in catalogue.programs().items():
+        if one.expects == "reproduced" and not (one.hides or one.patience or one.warns):
+            found[name] = {"record": one.record, "replay": one.replay, "needs": list(one.needs)}
     return found
 
 
 def measure(pythons: list[Path], folder: Path) -> tuple[list[Any], dict[tuple[int, int], Any]]:
     """What each interpreter recorded, and what each made of each other's recordings."""
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    source = folder / "programs"
-    shutil.rmtree(source, ignore_errors=True)
-    for part in ("recordings", "tests/catalogue"):
-        if (ROOT / part).exists():
-            shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("*.rec", "__pycache__"))
-    paths = [source / one.relative_to(ROOT) for one in programs()]
-    replay_options = {name_of(one): directive(one, "replay") for one in paths}
-    recorded = [
-        ask(
-            python,
-            {"job": "record", "programs": [str(p) for p in paths], "out": str(folder / f"by{i}")},
-            folder / f"recorded{i}",
-        )
-        for i, python in enumerate(pythons)
-    ]
-    shutil.rmtree(source)  # the replays do without the programs and their packages
+    place, empty, options = folder / "place", folder / "empty", programs()
+    shutil.rmtree(place, ignore_errors=True)
+    catalogue._lay_out(list(catalogue.programs().values()), place)
+    shutil.copytree(
+        ROOT / "recordings", place / "recordings", ignore=shutil.ignore_patterns("*.rec", "__py*")
+    )
+    empty.mkdir(exist_ok=True)
+    recorded = []
+    for i, python in enumerate(pythons):
+        job = {"job": "record", "options": options, "out": str(folder / f"by{i}")}
+        recorded.append(ask(python, job, folder / f"recorded{i}", place))
+    shutil.rmtree(place)  # the replays do without the programs and their packages
     replayed = {}
     for i in range(len(pythons)):
         for j, python in enumerate(pythons):
-            job = {"job": "replay", "recorded": recorded[i], "options": replay_options}
-            replayed[i, j] = ask(python, job, folder / f"replayed{i}-{j}")
+            job = {"job": "replay", "recorded": recorded[i], "options": options}
+            replayed[i, j] = ask(python, job, folder / f"replayed{i}-{j}", empty)
     return recorded, replayed
 
 
-def ask(python: Path, request: dict[str, Any], stem: Path) -> Any:
+def ask(python: Path, request: dict[str, Any], stem: Path, directory: Path) -> Any:
     """Run a worker under an interpreter, or take the answer that an earlier call left."""
     job, answer = stem.with_suffix(".job"), stem.with_suffix(".json")
     if not answer.exists():
@@ -217,8 +205,14 @@ def ask(python: Path, request: dict[str, Any], stem: Path) -> Any:
         with open(stem.with_suffix(".log"), "wb") as log:
             started = time.monotonic()
             subprocess.run(
-                [str(python), __file__, "--worker", str(job), str(answer)],
-                env={**os.environ, "PYTHONPATH": str(ROOT), "TORCHINDUCTOR_COMPILE_THREADS": "1"},
+                [str(python.absolute()), str(Path(__file__).resolve()), "--worker", str(job), str(answer)],
+                cwd=directory,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                },
                 stdout=log,
                 stderr=log,
                 check=True,
