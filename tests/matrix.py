@@ -4,9 +4,9 @@
     python tests/matrix.py --work DIR PYTHON ...      keeps the bundles and outcomes in DIR; a second call reuses them
 
 Each PYTHON is an interpreter with its own torch and with replay's requirements. The programs are those of
-recordings/ that need no GPU, and those of tests/catalogue/ whose failure should come again. One process records all of an
-interpreter, one replays all of a pair, with a fork for each program, so that none disturbs another. This takes
-minutes, so no test runs it.
+recordings/ that need no GPU, and those of tests/catalogue/ whose failure should come again. One process records all
+of an interpreter, one replays all of a pair, with a fork for each program, so that none disturbs another. This takes
+half an hour, so no test runs it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def record_one(replay: Any, name: str, options: dict[str, Any], out: Path) -> di
     core = None
     if len(bundles) == 1:
         with replay.load(bundles[0]) as bundle:
-            core = bundle.manifest.signature.partition("-")[0]
+            failure = bundle.manifest.error
+            signature = bundle.manifest.signature if failure is None else failure.fingerprint
+            core = signature.partition("-")[0]
     return {"bundles": bundles, "error": error, "core": core}
 
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 from processes import ROOT, run_python
+from specimens import DIFFERENT, MISSING, PASSED
+
+import replay
+from replay.errors import UsageError
+from replay.replayer import elsewhere
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-
-MISMATCH = "x @ weight(x)"
 
 # name: (body, what becomes CUDA in its text). The failing line itself is never changed: it is in the fingerprint.
 PROGRAMS = {
@@ -227,10 +232,10 @@ REPLAY = """
 import json, sys
 from dataclasses import asdict
 import replay
+bundles, options, cases = map(json.loads, sys.argv[1:])
 found = {}
-for name, path in json.loads(sys.argv[1]).items():
-    for label, options in json.loads(sys.argv[2]).items():
-        found[name + " " + label] = asdict(replay.run(path, isolate=False, **options))
+for name, label in cases:
+    found[name + " " + label] = asdict(replay.run(bundles[name], isolate=False, **options[label]))
 print(json.dumps(found))
 """
 
@@ -241,6 +246,14 @@ OPTIONS = {
     "fake": {"fake": True},
     "fake cpu": {"fake": True, "device": "cpu"},
 }
+
+CASES = [
+    *((name, "") for name in ALL),
+    *(("value_at_run_time", label) for label in ("inductor", "fake", "fake cpu")),
+    *(("device_constant", label) for label in ("cpu", "fake", "fake cpu")),
+    ("branch_on_the_device", "cpu"),
+    ("backward_in_aot", "fake"),
+]
 
 
 @pytest.fixture(scope="session")
@@ -257,5 +270,126 @@ def found(tmp_path_factory):
         for name, path in json.loads(printed.splitlines()[-1]).items()
     }
     shutil.rmtree(folder)
-    printed = run_python(empty, "-c", REPLAY, json.dumps(bundles), json.dumps(OPTIONS))
+    printed = run_python(empty, "-c", REPLAY, *map(json.dumps, (bundles, OPTIONS, CASES)))
     return {"bundles": bundles, **json.loads(printed.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_recorded_failure_is_reproduced_without_the_device(name, found):
+    outcome = found[f"{name} "]
+    assert outcome["status"] == "reproduced", outcome
+    assert outcome["error"]["stage"] == outcome["recorded_error"]["stage"]
+    assert outcome["notes"][0].startswith("there is no CUDA device here")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in ALL
+        if "run_time" not in name and name not in ("backward_in_aot", "autotuned_kernels_value")
+    ],
+)
+def test_a_failure_of_dynamo_reads_as_it_does_on_the_device(name, found):
+    outcome = found[f"{name} "]
+    assert "device='cuda:0'" in outcome["error"]["message"]
+    assert "fake CUDA tensors, and was not run" in outcome["notes"][0]
+
+
+@pytest.mark.parametrize("name", ["backward_in_aot", "value_at_run_time"])
+def test_what_needs_gradients_or_values_is_replayed_on_the_cpu(name, found):
+    outcome = found[f"{name} "]
+    assert outcome["notes"][0].endswith("the frame was replayed on the CPU")
+    assert outcome["error"]["message"] == outcome["recorded_error"]["message"]
+
+
+def test_a_try_that_came_to_nothing_is_named_with_its_time(found):
+    tried = found["backward_in_aot "]["notes"][-1]
+    assert "tried too, missing after" in tried and "fake CUDA tensors" in tried
+
+
+def test_a_failure_at_run_time_under_inductor_needs_the_device(found):
+    outcome = found["value_at_run_time inductor"]
+    assert (outcome["status"], outcome["missing"][0]["name"]) == ("missing", "a CUDA device")
+
+
+@pytest.mark.parametrize("options", ["fake", "fake cpu"])
+def test_fake_compiles_and_does_not_run(options, found):
+    outcome = found[f"value_at_run_time {options}"]
+    assert outcome["status"] == "passed"
+    assert outcome["notes"] == ["the frame was compiled over fake tensors, and was not run"]
+
+
+def test_fake_keeps_the_recorded_device_and_device_changes_it(found):
+    assert "device='cuda:0'" in found["device_constant fake"]["error"]["message"]
+    for options in ("fake cpu", "cpu"):
+        outcome = found[f"device_constant {options}"]
+        assert outcome["status"] == "reproduced"
+        assert "cuda" not in outcome["error"]["message"]
+
+
+def test_on_the_cpu_a_branch_on_the_device_takes_the_other_way(found):
+    assert found["branch_on_the_device "]["status"] == "reproduced"
+    assert found["branch_on_the_device cpu"]["status"] == "passed"
+
+
+def test_gradients_of_fake_cuda_tensors_are_missing_the_device_and_do_not_end_the_process(found):
+    outcome = found["backward_in_aot fake"]
+    assert (outcome["status"], outcome["missing"][0]["name"]) == ("missing", "a CUDA device")
+
+
+needs_triton = pytest.mark.skipif("kernel_then_mismatch" not in ALL, reason="needs triton")
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["kernels_value_at_run_time", "autotuned_kernels_value"])
+def test_a_kernels_value_comes_from_tritons_interpreter(name, found):
+    # 4 ones, plus 2 of the device function: the row that the kernel counted is not in a table of 5
+    assert found[f"{name} "]["error"]["message"] == "index 6 is out of bounds for dimension 0 with size 5"
+    assert found[f"{name} "]["notes"][0].endswith("the frame was replayed on the CPU")
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda:1", "--device cuda:1: not on this machine, which has cpu; or add --fake"),
+        ("tpu", "--device 'tpu': must be cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_device_that_is_not_here_is_a_wrong_option_that_names_what_is(device, message, found):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        replay.run(found["bundles"]["device_constant"], device=device, isolate=False)
+
+
+def test_nothing_is_left_of_the_pretence(found):
+    before = vars(torch.cuda).copy()
+    codes = {
+        name: getattr(torch.cuda, name).__code__ for name in ("is_available", "device_count", "_lazy_init")
+    }
+    replay.run(found["bundles"]["asks_for_cuda"], isolate=False)
+    assert vars(torch.cuda) == before
+    assert {name: getattr(torch.cuda, name).__code__ for name in codes} == codes
+    assert not torch.cuda.is_available()
+    with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):
+        torch.zeros(3, device="cuda")
+
+
+def place_of(outcomes, proves=True):
+    """What `best` makes of tries with these outcomes: (status, over fakes or not)."""
+    tries = [elsewhere.Place(fakes=fake, note=note, proves=proves or fake) for fake, note, _ in outcomes]
+    answers = {note: outcome for _, note, outcome in outcomes}
+    return elsewhere.best(tries, lambda place: answers[place.note])
+
+
+def test_of_tries_without_the_failure_the_one_that_ran_counts():
+    passed = replace(PASSED, notes=())
+    found = place_of([("fake", "over fakes", passed), (None, "on the cpu", passed)])
+    assert found.notes[0] == "on the cpu"
+    different = replace(DIFFERENT, notes=())
+    found = place_of([("fake", "over fakes", different), (None, "on the cpu", replace(MISSING, notes=()))])
+    assert (found.status, found.notes[0]) == ("different", "over fakes")
+
+
+def test_that_nothing_fails_on_the_cpu_proves_nothing_about_values_and_inductor():
+    found = place_of([(None, "on the cpu", replace(PASSED, notes=()))], proves=False)
+    assert (found.status, found.missing[0].name) == ("missing", "a CUDA device")

@@ -277,23 +277,24 @@ class TensorBuilder:
         dtype = features.require(torch, spec.dtype)
         if spec.storage is None:
             return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=spec.device)
-        storage = self._storage(spec.storage)
+        storage, fake = self._storage(spec.storage)
         bare = torch.empty(0, dtype=dtype, device=storage.device)
         tensor = bare.set_(storage, spec.offset, spec.shape, spec.stride)
-        fake = self._fake(self._device(self._storage_specs[spec.storage].device))
         tensor = tensor if fake is None else fake(tensor)
         return _with_bits(torch, tensor, conj=spec.conj, neg=spec.neg)
 
-    def _storage(self, key: str) -> Any:
+    def _storage(self, key: str) -> tuple[Any, Callable[[Any], Any] | None]:
+        """The memory, and what makes a fake tensor over it where it has none."""
         if key not in self._storages:
             spec = self._storage_specs[key]
             device = self._device(spec.device)
-            if self._fake(device) is None:
+            fake = self._fake(device)
+            if fake is None:
                 flat = self._bytes(spec)
                 flat = flat if device == "cpu" else flat.to(device)
             else:
                 flat = self._torch.empty(spec.nbytes, dtype=self._torch.uint8, device="meta")
-            self._storages[key] = flat.untyped_storage()
+            self._storages[key] = (flat.untyped_storage(), fake)
         return self._storages[key]
 
     def _bytes(self, spec: StorageSpec) -> Any:
