@@ -62,7 +62,7 @@ def _compiling_only(*, keep_compiled: bool) -> Iterator[None]:
     def wrap(original: Callable[..., Any], graph: Any, gm: Any, inputs: Any) -> Any:
         before = fx.GraphModule(gm, copy.copy(gm.graph))
         with unset():  # AOTAutograd takes Dynamo's fake mode, and refuses where another is active
-            compiled = original(gm, _of_dynamo(gm, inputs))
+            compiled = original(gm, _of_dynamo(graph, inputs))
         name = getattr(graph.compiler_fn, "compiler_name", getattr(graph.compiler_fn, "__name__", ""))
         return compiled if keep_compiled and name != "inductor" else _shapes_of(before)
 
@@ -70,11 +70,18 @@ def _compiling_only(*, keep_compiled: bool) -> Iterator[None]:
         yield
 
 
-def _of_dynamo(gm: Any, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs as Dynamo has them; torch 2.9 passes ours on, which are of another fake mode."""
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    pairs = zip(inputs, placeholders, strict=True)
-    return [node.meta.get("example_value", one) if hasattr(one, "fake_mode") else one for one, node in pairs]
+def _of_dynamo(graph: Any, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs in Dynamo's own fake mode; torch 2.9 passes on ours, which are of another, and refuses them."""
+    torch = features.module("torch")
+    mode = features.require(graph, "fake_mode")
+
+    def converted(one: Any) -> Any:
+        if getattr(one, "fake_mode", mode) is mode:
+            return one
+        meta = torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta")
+        return type(one)(mode, meta, one.device).requires_grad_(one.requires_grad)
+
+    return [converted(one) for one in inputs]
 
 
 def _shapes_of(gm: Any) -> Callable[..., Any]:

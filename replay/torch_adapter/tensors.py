@@ -242,7 +242,7 @@ class TensorBuilder:
         self._specs, self._storage_specs = tensors, storages
         self._blob, self._device, self._fake = blob, device, fake
         self._built: dict[str, Any] = {}
-        self._storages: dict[str, Any] = {}
+        self._storages: dict[str, tuple[Any, Callable[[Any], Any] | None]] = {}
 
     def get(self, key: str) -> Any:
         """The tensor of a key; the same object each time."""
