@@ -108,6 +108,7 @@ class TensorSpec:
     inference: bool = False  # made in inference mode
     persistent: bool = True  # of a Buffer
     grad: str | None = None  # key in Manifest.tensors of its .grad
+    base: str | None = None  # key in Manifest.tensors of what it is a view of
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,9 @@ class CompileInfo:
     options: Mapping[str, Any] = field(default_factory=dict)  # inductor's, with the mode expanded
     compile_id: str | None = None  # "3/1"
     backward: bool = False  # the failure came in the frame's backward
+    entry: str = (
+        "compile"  # or export, dynamo_export, aot_compile, compiled_autograd: the way into the compiler
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +251,7 @@ class Manifest:
     difference: Difference | None = None  # of wrong numbers
     process: Mapping[str, Any] = field(
         default_factory=dict
-    )  # thread name; what the inputs are of, if not of the call
+    )  # thread, session (shared by the bundles of a block), rank, world_size, groups; what the inputs are of
     entries: Mapping[str, Entry] = field(default_factory=dict)  # every other entry of the archive
 
 

@@ -16,6 +16,9 @@ class Tensors:
     def get_storage(self, key):
         return self.get(key).untyped_storage()
 
+    def device(self, name):
+        return name
+
 
 def read(path, with_torch):
     if with_torch:

@@ -2,6 +2,7 @@
 
     python tests/catalogue_run.py                     run all, write docs/coverage.md
     python tests/catalogue_run.py holds/enums ...     run these; print what was found
+    python tests/catalogue_run.py --record-with PYTHON --replay-with PYTHON ...     with other versions; print
 
 A program of tests/catalogue is a whole script. One process records all of them, from a copy; the copy and the
 packages that they import are deleted; another process, in an empty directory, replays the bundles. What the
@@ -10,6 +11,7 @@ lines at the top of a program mean is in tests/catalogue/README.md. Assertions a
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import importlib.util
@@ -118,17 +120,19 @@ def _program(path: Path) -> Program:
 # Recording and replaying. Each runs as a program in its own process.
 
 
-def run(chosen: list[Program], python: str = sys.executable, elsewhere: str | None = None) -> dict:
-    """Record and replay; what was found, by name. `elsewhere`: the Python that replays."""
+def run(
+    chosen: list[Program], recording: str = sys.executable, replaying: str = sys.executable
+) -> dict[str, dict]:
+    """Record and replay, with these Pythons; what was found, by name."""
     with tempfile.TemporaryDirectory(prefix="replay-catalogue-") as folder:
         place, bundles, empty = Path(folder, "place"), Path(folder, "bundles"), Path(folder, "empty")
         for directory in (bundles, empty):
             directory.mkdir()
         _lay_out(chosen, place)
         names = [one.name for one in chosen if not one.absent]
-        recorded = _in_process(python, place, "record", str(bundles), *names)
+        recorded = _in_process(recording, place, "record", str(bundles), *names)
         shutil.rmtree(place)
-        replayed = _in_process(elsewhere or python, empty, "replay", str(bundles))
+        replayed = _in_process(replaying, empty, "replay", str(bundles))
         left = sorted(path.name for path in empty.iterdir())
         for name, found in recorded.items():
             found["outcomes"] = replayed.get(name, [])
@@ -395,24 +399,28 @@ def _kept(program: Program, before: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """The command line."""
-    if arguments[:1] == ["record"]:
-        record_all(*arguments[1:])
+    if arguments[:1] in (["record"], ["replay"]):
+        {"record": record_all, "replay": replay_all}[arguments[0]](*arguments[1:])
         return 0
-    if arguments[:1] == ["replay"]:
-        replay_all(*arguments[1:])
-        return 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("program", nargs="*", help="holds/NAME or fails/NAME; without any, all")
+    for verb in ("record", "replay"):
+        parser.add_argument(f"--{verb}-with", metavar="PYTHON", default=sys.executable, help="another Python")
+    options = parser.parse_args(arguments)
     known = programs()
-    unknown = [name for name in arguments if name not in known]
+    unknown = [name for name in options.program if name not in known]
     if unknown:
-        print(f"no such program: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
-        return 2
-    found = run([known[name] for name in arguments] or list(known.values()))
+        parser.error(f"no such program: {', '.join(unknown)}; there are: {', '.join(known)}")
+    chosen = [known[name] for name in options.program] or list(known.values())
+    found = run(chosen, options.record_with, options.replay_with)
     wrong = {name: problems(known[name], one) for name, one in found.items()}
     for name, one in found.items():
         print(_line(row(known[name], one)))
         for problem in wrong[name]:
             print(f"  PROBLEM of {name}: {problem}")
-    if not arguments:
+    if not options.program and options.record_with == options.replay_with == sys.executable:
         before = TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""
         TABLE.write_text(table(found, before), encoding="utf-8")
     return int(any(wrong.values()))

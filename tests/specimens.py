@@ -15,10 +15,12 @@ from replay.recording import (
     FrameInfo,
     FrameOutcome,
     InputInfo,
+    LeftOut,
     Manifest,
     Missing,
     Outcome,
     StorageSpec,
+    Substitution,
     TensorSpec,
     UserFrame,
 )
@@ -140,6 +142,11 @@ MANIFEST = Manifest(
         "generators": {"torch": b"\x00" * 5056},
     },
     sources={MODEL: "source/nets/model.py", OPS: "source/nets/ops.py"},
+    left_out=(
+        LeftOut("self.decoder", "nets.model.Decoder", 3_000_000),
+        LeftOut("self.log", "logging.Logger"),
+    ),
+    substitution=Substitution(False, True, "passed", kept=("s0",), seconds=7.25),
     missing=(Missing("globals.log", "_io.TextIOWrapper", "an open file cannot travel"),),
     process={"thread": "worker-1"},
     entries={

@@ -16,6 +16,7 @@ from bundles import plain_manifest, write_bundle
 
 from replay.bundle import BundleWriter, load, publishing
 from replay.errors import BundleError
+from replay.recording import Substitution
 
 
 def test_a_bundle_never_replaces_another_file(tmp_path):
@@ -42,6 +43,42 @@ def test_writers_at_the_same_time_get_names_of_their_own(tmp_path):
     assert len(list(tmp_path.iterdir())) == 8
     for path in tmp_path.iterdir():
         load(path).close()
+
+
+def publish(directory, values, instead_of=None):
+    with BundleWriter(directory, "x") as writer:
+        writer.add_values(values)
+        return writer.publish(plain_manifest(), instead_of)
+
+
+def test_a_second_bundle_takes_the_place_of_the_first_in_one_step(tmp_path, monkeypatch):
+    first = publish(tmp_path, b"1")
+    replaced = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: (replaced.append(paths), replace(*paths)))
+    second = publish(tmp_path, b"2", first)
+    assert (second.path, [one.name for one in tmp_path.iterdir()]) == (first.path, ["x.rec"])
+    assert len(replaced) == 1
+    assert second.is_there()
+    assert not first.is_there()
+    with load(second.path) as bundle:
+        assert bundle.values() == b"2"
+
+
+@pytest.mark.parametrize("change", [lambda path: path.write_bytes(b"mine"), lambda path: path.unlink()])
+def test_a_file_that_somebody_has_changed_is_not_replaced(tmp_path, change):
+    first = publish(tmp_path, b"1")
+    change(first.path)
+    before = first.path.read_bytes() if first.path.exists() else None
+    second = publish(tmp_path, b"2", first)
+    assert second.path.name == ("x.rec" if before is None else "x-2.rec")
+    assert before is None or first.path.read_bytes() == before
+
+
+def test_a_storage_that_was_kept_must_be_there(tmp_path):
+    found = Substitution(False, True, "passed", kept=("s7",))
+    with BundleWriter(tmp_path, "x") as writer, pytest.raises(ValueError, match="'s7' should have been kept"):
+        writer.commit(plain_manifest(substitution=found))
 
 
 def test_leaving_without_commit_leaves_nothing(tmp_path):

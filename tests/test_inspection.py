@@ -9,11 +9,12 @@ import pytest
 from gold import assert_gold
 from specimens import ERROR, MANIFEST, MODEL, MODEL_TEXT, OTHER_ERROR, StandIn
 
-from replay.recording import Entry, InputInfo, StorageSpec, TensorSpec, UserFrame
+from replay.recording import Entry, InputInfo, LeftOut, StorageSpec, Substitution, TensorSpec, UserFrame
 from replay.report.inputs import contiguous, describe_tensor
 from replay.report.inspection import draw_inspection
 from replay.report.plain import manifest_json, to_plain
 from replay.report.text import clean, headline, show_seconds, show_size, show_value
+from replay.report.values import describe_substitution
 
 EVIL = "a\x1b[31mred\x1b]0;title\x07[bold]b[/bold]:smile:\u202ekcab\x9b2J\ud800\u2028"
 
@@ -190,6 +191,42 @@ def test_values_say_whether_they_are_the_recorded_ones():
     assert row(StorageSpec(4, 0, 4, "cpu", "blobs/s")) == "real"
     assert row(StorageSpec(4, 0, 4, "cpu", None)) == "synthetic"
     assert row(None) == "none"
+
+
+def test_of_many_storages_and_things_left_out_the_largest_are_shown_and_the_rest_counted():
+    storages = {f"s{n}": StorageSpec(n, 0, n, "cpu", None if n % 2 else "blobs/x") for n in range(1, 41)}
+    left = tuple(LeftOut(f"self.block{n}", "nets.Block", n) for n in range(30))
+    text = draw(changed(storages=storages, left_out=left))
+    values = text.split("\nValues")[1].split("\nLeft out")[0]
+    assert "20 real (420 B), 20 synthetic (400 B)" in values.splitlines()[0]
+    assert "s40" in values
+    assert "... 28 smaller: 14 real (210 B), 14 synthetic (196 B)" in values
+    assert "self.block29" in text
+    assert "... 18 more" in text
+    plain = json.loads(manifest_json(changed(storages=storages).manifest, path="x", size=1))
+    assert {key: one["values"] for key, one in plain["storages"].items()} == {
+        key: "synthetic" if one.entry is None else "real" for key, one in storages.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (Substitution(True, True, seconds=2.0), "the failure comes back as it is"),
+        (Substitution(None, None, "no answer within 300 s"), "not known .* as it is: no answer within 300 s"),
+        (
+            Substitution(False, True, "passed", kept=("s0", "s1"), whole=True),
+            r"comes back with 2 storages kept real for it and nothing left out; without, it did not \(passed\)",
+        ),
+        (
+            Substitution(False, None, "no answer"),
+            "not known whether it does with nothing more to keep: no answer",
+        ),
+        (Substitution(False, False, "passed", whole=True), "does not come back in a fresh process .passed."),
+    ],
+)
+def test_what_the_check_found_is_one_line(found, words):
+    assert re.search(words, describe_substitution(found))
 
 
 def test_the_json_of_a_manifest_is_one_object_with_bytes_and_odd_floats_named():

@@ -212,7 +212,7 @@ def test_a_forked_child_removes_nothing_of_its_parents(tmp_path):
     steps = precaution.Precaution(tmp_path, None, None, None)
     kept = Path(tmp_path, "kept.rec")
     kept.write_text("x")
-    steps._kept[1] = kept
+    steps._made[kept] = os.getpid() + 1
     steps._owner = os.getpid() + 1
     steps.clear()
     assert kept.exists()

@@ -601,7 +601,7 @@ def test_a_warning_of_ours_is_never_raised(filed, capsys):
 
 
 def test_what_cannot_be_pickled_is_missing_and_the_rest_is_recorded(tmp_path):
-    class Stubborn:
+    class Stubborn(dict):
         def __reduce__(self):
             raise RuntimeError("never")
 
@@ -613,6 +613,7 @@ def test_what_cannot_be_pickled_is_missing_and_the_rest_is_recorded(tmp_path):
 
     run = recorded(tmp_path, program)
     (missing,) = run.manifest.missing
+    assert missing.name == "arguments.unused"
     assert missing.type.endswith("Stubborn")
     assert "never" in missing.reason
     assert here(run.bundles[0]).status == "reproduced"

@@ -31,6 +31,12 @@ TENSOR = TensorSpec((100_000,), (1,), 0, "float32", "cpu", "s0")
 LEFT = (LeftOut("self.decoder", "nets.Decoder", 8_000_000),)
 
 
+def write_checked(write, **settings):
+    """Written, and checked if that is due."""
+    path, check = survival.begin(write, **settings)
+    return path if check is None else check()
+
+
 def outcome(status, error=None, missing=()):
     return Outcome("x.rec", status, "eager", "f", error, ERROR, missing=missing)
 
@@ -83,7 +89,7 @@ def checked(tmp_path, monkeypatch):
 
         monkeypatch.setattr(survival, "run", child)
         writes = Recording(tmp_path, **settings)
-        path = survival.write_checked(writes, values_matter=values_matter, warn=told.append)
+        path = write_checked(writes, values_matter=values_matter, warn=told.append)
         assert [one.name for one in tmp_path.iterdir()] == ["x.rec"]
         assert not waiting
         with load(path) as bundle:
@@ -208,7 +214,7 @@ def test_a_full_disk_leaves_the_first_bundle(tmp_path, monkeypatch):
             raise BundleError("x.rec: cannot be written: no space left; free some space")
         return writes(content, found, instead_of)
 
-    path = survival.write_checked(once, values_matter=False, warn=told.append)
+    path = write_checked(once, values_matter=False, warn=told.append)
     with load(path) as bundle:
         assert bundle.manifest.substitution == replace(PENDING, kept=())
     assert "the first one stays" in told[0]
@@ -221,7 +227,7 @@ def test_a_bundle_that_somebody_has_put_something_else_for_is_left_alone(tmp_pat
         return REPRODUCED
 
     monkeypatch.setattr(survival, "run", child)
-    path = survival.write_checked(Recording(tmp_path), values_matter=False, warn=print)
+    path = write_checked(Recording(tmp_path), values_matter=False, warn=print)
     assert (tmp_path / "x.rec").read_text() == "mine"
     assert path.name == "x-2.rec"
 

@@ -137,6 +137,25 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the directory against other processes that ask for it too, where the system can (not on Windows)."""
+    try:
+        import fcntl
+
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+    except (ImportError, OSError):  # whatever is wrong with the directory is told when a file is written
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _advice(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno in _FULL:

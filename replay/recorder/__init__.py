@@ -4,10 +4,13 @@ block       `record`: one object per block
 happenings  which events make a bundle
 telling     where the bundle is: notes, log, warnings
 history     what earlier calls of a frame looked like
+attributes  plain values that earlier calls saw
 capture     one failure -> one bundle
 frames      a frame's code and variables
 precaution  bundles that are written ahead of a crash
 chain       the root of a resume function
+ways        how the frame came to the compiler
+children    processes that the program starts
 describing  inputs as rows for people
 uses        what a code object says of the values that it handles
 reach       what the frame's code can reach, by names

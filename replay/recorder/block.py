@@ -17,15 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
+from replay import source
 from replay.errors import UsageError
-from replay.recorder import capture, happenings, later, telling
+from replay.recorder import capture, children, happenings, later, survival, telling
 from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recorder.precaution import Precaution
 from replay.recording import Difference, Stage
 from replay.selection import Pattern, Selection
-from replay.torch_adapter import accuracy, events, failures, graphs, hooks
+from replay.torch_adapter import accuracy, distributed, events, failures, hooks, interception
 from replay.torch_adapter import later as adapter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,8 +39,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     `directory`: where bundles go; made when there is one to write. `on`: the events that make a bundle: "failure",
     "graph_break", "recompile", "accuracy", or "all" for every frame that is compiled; a name or several.
     `only`: function-name filter, see `replay.selection`. `tensors`: which values travel: "auto" (integers,
-    booleans and small tensors; the rest as metadata), "full" or "metadata". `ship`: names of installed packages
-    whose code travels by value. `max_bundles`: stop after so many distinct ones. `tolerance`: of "accuracy", which
+    booleans and small tensors, and more if a replay in a child process shows that the failure needs it; the rest as
+    metadata), "full" or "metadata". `ship`: names of installed packages whose code travels by value. `max_bundles`:
+    stop after so many distinct ones. `tolerance`: of "accuracy", which
     compares each graph with uncompiled code at each call; None: torch._dynamo.config.repro_tolerance. `crash_safe`:
     each frame is on disk before it is compiled and before each run, so that a crash of the process leaves its bundle.
 
@@ -49,6 +51,14 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
 
     Raises UsageError for a bad argument, UnsupportedTorchError on entry for a torch whose hooks are unknown.
     """
+
+    family: children.Family  # the processes that record for this block
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> record:
+        """Keeps the arguments, for processes that the program starts."""
+        self = super().__new__(cls)
+        self.family = children.Family((arguments, keywords))
+        return self
 
     def __init__(
         self,
@@ -90,17 +100,25 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
                 stack.enter_context(self._precaution())
             stack.enter_context(hooks.observing(self._observe, wrap=self._comparison()))
             stack.enter_context(adapter.observing_backward(self._observe_backward))
+            stack.enter_context(children.followed(self))
             self._entered.append(stack.pop_all())
+        self.family.began(self.directory)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().close()
-        if isinstance(error, Exception) and not telling.is_recorded(error):
-            self._observe_later("runtime", lambda: later.of_run(error, self._history))
+        if error is not None:
+            self.leaving(error)
+        self.bundles += [path for path, _ in self.family.bundles(self.directory, self.bundles)]
         if not self._entered and not self._decorates:
             self._history.clear()
+
+    def leaving(self, error: BaseException) -> None:
+        """Record an error that leaves the block, if it comes from compiled code; must not raise."""
+        if isinstance(error, Exception) and not telling.is_recorded(error):
+            self._observe_later("runtime", lambda: later.of_run(error, self._history))
 
     def __call__(self, function: F) -> F:
         """Decorate: each call is a block of its own, so that recursion and threads do not meet."""
@@ -143,7 +161,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             return
         for happening in happenings.of_attempt(attempt, self._events):
             self._keep(attempt, happening)
-        if attempt.fate == "compiled":
+        if attempt.fate in ("compiled", "refused"):
             self._history.note(attempt)
 
     @contextmanager
@@ -151,11 +169,11 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         """Have each frame on disk before it is compiled and run."""
 
         def write(attempt: hooks.Attempt, happening: Happening, particulars: Later | None) -> Path:
-            return self._capture(attempt, happening, particulars, durable=False)
+            return self._capture(attempt, happening, particulars, durable=False)[0]
 
         steps = Precaution(self.directory, self._history, self._selection.matches_code, write)
         try:
-            with hooks.observing(lambda attempt: steps.after(), before=steps.before, wrap=steps.wrap):
+            with hooks.observing(steps.after, before=steps.before, wrap=steps.wrap):
                 yield
         finally:
             steps.clear()
@@ -168,7 +186,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             self._observe_difference, telling.warn, tolerance, self._selection.matches_code
         ).wrap
 
-    def _observe_difference(self, found: Difference, before: graphs.Snapshot) -> None:
+    def _observe_difference(self, found: Difference, before: interception.Snapshot) -> None:
         """Called while a compiled graph runs, when it has computed wrong numbers; must not raise."""
         try:
             with before.restored():
@@ -208,28 +226,47 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     def _keep(self, attempt: hooks.Attempt, happening: Happening, particulars: Later | None = None) -> None:
         """Write the bundle of a happening unless this block has it already, and say where it is."""
         identity = happenings.identity(attempt, happening)
-        with self._lock:
-            known = self._seen.get(identity)
-            path = known or self._write(attempt, happening, particulars)
+        check: survival.Check | None = None
+        with self._lock, self.family.alone(self.directory):
+            known = path = self._seen.get(identity)
+            if path is None:
+                path, check = self._write(attempt, happening, particulars)
             if path is not None:
                 self._seen[identity] = path
-        if path is not None and (known is None or happening.event == "failure"):
+        if path is None:
+            return
+        if check is not None:  # takes seconds: no other thread or process waits for it
+            path = self._checked(identity, path, check)
+        if known is None or happening.event == "failure":
             telling.tell(attempt, happening, path)
 
-    def _write(self, attempt: hooks.Attempt, happening: Happening, particulars: Later | None) -> Path | None:
+    def _checked(self, identity: str, path: Path, check: survival.Check) -> Path:
+        found = check()
+        if found != path:  # somebody has moved the first one away
+            with self._lock:
+                self._seen[identity] = found
+                self.bundles[self.bundles.index(path)] = found
+        return found
+
+    def _write(
+        self, attempt: hooks.Attempt, happening: Happening, particulars: Later | None
+    ) -> tuple[Path | None, survival.Check | None]:
         if len(self._seen) >= self._max:
             if not self._full:
                 self._full = True
                 telling.warn(
                     f"replay has written max_bundles={self._max} bundles; further ones are not recorded"
                 )
-            return None
-        path = telling.written_by_another(attempt.error, self.directory) or self._capture(
-            attempt, happening, particulars
+            return None, None
+        path = telling.written_by_another(attempt.error, self.directory) or self.family.sibling(
+            self.directory, self.bundles, _everywhere(attempt, happening)
         )
+        check = None
+        if path is None:
+            path, check = self._capture(attempt, happening, particulars)
         if path not in self.bundles:
             self.bundles.append(path)
-        return path
+        return path, check
 
     def _capture(
         self,
@@ -238,9 +275,16 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         particulars: Later | None,
         *,
         durable: bool = True,
-    ) -> Path:
-        asked = capture.Asked(self.directory, self._tensors, self._ship, telling.warn, durable)
+    ) -> tuple[Path, survival.Check | None]:
+        asked = capture.Asked(
+            self.directory, self._tensors, self._ship, telling.warn, self.family.word, durable
+        )
         return capture.write(asked, attempt, happening, self._history, particulars)
+
+
+def _everywhere(attempt: hooks.Attempt, happening: Happening) -> children.Failure:
+    """What all processes of a block count as one happening."""
+    return happening.fingerprint, source.qualified_name(attempt.code), distributed.rank()
 
 
 def _tensors(policy: str) -> Tensors:

@@ -19,7 +19,7 @@ from typing import Any
 from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter, Published
-from replay.recorder import chain, describing, frames, history, pruning, survival
+from replay.recorder import attributes, chain, describing, frames, history, pruning, survival, ways
 from replay.recorder.happenings import Happening
 from replay.recorder.survival import Content, Written
 from replay.recording import (
@@ -34,7 +34,7 @@ from replay.recording import (
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
-from replay.torch_adapter import configs, environment, hooks, sketches, state
+from replay.torch_adapter import configs, distributed, environment, hooks, sketches, stances, state
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
@@ -61,6 +61,7 @@ class Asked:
     tensors: Policy
     ship: Collection[str]
     warn: Callable[[str], None]
+    session: str = ""  # a word that all bundles of one block share
     durable: bool = True  # wait until the disk has it; and check that the failure survives made-up values
 
 
@@ -70,13 +71,13 @@ def write(
     happening: Happening,
     calls: history.History,
     later: Later | None = None,
-) -> Path:
-    """Write the bundle of an attempt and return its path.
+) -> tuple[Path, survival.Check | None]:
+    """Write the bundle of an attempt; its path, and the check that is to follow.
 
     `later`: set for a failure that came after the frame was compiled; the attempt's variables may be `Sketched`.
     Raises BundleError where it cannot be written. What cannot travel is left out, named in the manifest, and
     told to `warn` if it is so much that the bundle can only be looked at. Where the policy has put made-up
-    values in place of real ones, a child process checks that the failure survives that: see `survival`.
+    values in place of real ones, a child process is to check that the failure survives that: see `survival`.
     """
 
     def again(content: Content, found: Substitution | None, instead_of: Published | None) -> Written:
@@ -84,8 +85,8 @@ def write(
         return _write(quiet, attempt, happening, calls, later, content, found, instead_of)
 
     if asked.tensors != "auto" or not asked.durable or happening.event not in survival.CHECKED:
-        return again(Content(), None, None).file.path
-    return survival.write_checked(again, values_matter=later is not None, warn=asked.warn)
+        return again(Content(), None, None).file.path, None
+    return survival.begin(again, values_matter=later is not None, warn=asked.warn)
 
 
 def _write(  # noqa: PLR0917 - one caller, in this order
@@ -125,6 +126,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
             "config": config_objects,
             "function_modes": modes,
             "chain": chain.root_of(attempt, stack, calls, tensor),
+            "entry": ways.entered(attempt),
+            "dynamism": stances.dynamism(attempt.code),
         }
         called = {id(value): f"arguments.{name}" for name, value in inputs.named.items()}
         leave = _pruning(root, attempt, asked) if content.pruned else None
@@ -158,6 +161,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
                 substitution=survival.stated(substitution, storages, left_out, kept),
                 process={
                     "thread": threading.current_thread().name,
+                    "session": asked.session,
+                    **distributed.membership(),
                     **({"inputs": later.inputs} if later else {}),
                 },
             )
@@ -278,12 +283,23 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
         options={key: v if _is_plain(v) else describing.short(v) for key, v in backend.options.items()},
         compile_id=attempt.compile_id,
         backward=later is not None and later.backward,
+        entry=ways.name(attempt),
     )
 
 
 def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
-    f_locals = {name: history.revive(value, collector.declare) for name, value in call.f_locals.items()}
-    return {"arguments": frames.arguments(attempt.code, f_locals), "grad": call.grad_enabled}
+    """What is plain of it; a tensor by metadata, but itself, if it is alive, where metadata does not say what it is."""
+
+    def tensor(sketch: sketches.Tensor) -> Any:
+        alive = sketch.alive() if sketch.special else None
+        return collector.declare(sketch) if alive is None else alive
+
+    f_locals = {name: history.revive(value, tensor) for name, value in call.f_locals.items()}
+    return {
+        "arguments": frames.arguments(attempt.code, f_locals),
+        "grad": call.grad_enabled,
+        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure),
+    }
 
 
 def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:
@@ -297,4 +313,7 @@ def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorColl
 def _stem(attempt: hooks.Attempt, happening: Happening) -> str:
     name = resumed_function(attempt.code.co_name) or attempt.code.co_name
     core = happening.fingerprint.partition("-")[0] if happening.event != "success" else ""
-    return _UNSAFE.sub("_", f"{name}-{happening.kind}-{core}").strip("_-")[:100]
+    rank = distributed.rank()
+    place = "" if rank is None else f"-rank{rank}"  # so that no two ranks want one name
+    stem = _UNSAFE.sub("_", f"{name}-{happening.kind}-{core}").strip("_-")
+    return stem[: 100 - len(place)] + place

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from replay.recorder import frames
 from replay.recording import InputInfo
-from replay.torch_adapter import sketches
+from replay.torch_adapter import kinds, sketches
 
 LENGTH = 80
 """Characters of a value that are shown."""
@@ -53,16 +53,14 @@ def short(value: Any) -> str:
 
 
 def tensor(value: Any, device: str) -> str:
-    """`float32[2, 3] cpu`, and what is unusual about it."""
-    text = f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}] {device}"
+    """`float32[2, 3] cpu`, `sparse_coo float32[3, 4] nnz=2 cpu`, and what is unusual about it."""
+    special = kinds.summary(value)
+    text = f"{special} {device}" if special else f"{kinds.shaped(value)} {device}"
     marks = []
     if value.requires_grad:
         marks.append("requires_grad" if value.is_leaf else "requires_grad, not a leaf")
-    try:
-        if not value.is_contiguous():
-            marks.append(f"stride {tuple(value.stride())}")
-    except (RuntimeError, NotImplementedError):
-        marks.append(str(value.layout))
+    if special is None and not value.is_contiguous():
+        marks.append(f"stride {tuple(value.stride())}")
     return f"{text} ({'; '.join(marks)})" if marks else text
 
 
@@ -84,7 +82,7 @@ def _row(name: str, role: Literal["argument", "closure", "global"], value: Any, 
 
 def _tensors(value: Any, depth: int) -> Iterator[Any]:
     if sketches.is_tensor(value):
-        yield value
+        yield from ((value,) if kinds.is_ordinary(value) else kinds.inner_tensors(value))
     elif depth and type(value) in (tuple, list):
         for item in value[:64]:
             yield from _tensors(item, depth - 1)

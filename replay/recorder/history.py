@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from replay.recorder import attributes
 from replay.torch_adapter import hooks, sketches, state
 
 KEPT = 300
@@ -39,6 +40,7 @@ class Call:
     f_locals: Mapping[str, Any]
     grad_enabled: bool
     state: Mapping[str, Any] = field(default_factory=dict)  # as replay.torch_adapter.state captures it
+    seen: attributes.Seen = field(default_factory=attributes.Seen)
     frame: Past | None = None
 
 
@@ -65,22 +67,15 @@ class History:
     def __init__(self) -> None:
         self._calls: dict[int, tuple[CodeType, list[Call]]] = {}  # by id: equal code may be of two functions
         self._lock = threading.Lock()
+        self.refused: Call | None = None  # the latest that the stance fail_on_recompile refused
 
     def note(self, attempt: hooks.Attempt) -> None:
         """Keep a sketch of a call that compiled."""
-        call = Call(
-            compile_id=attempt.compile_id or "?",
-            f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
-            grad_enabled=sketches.grad_enabled(),
-            state=state.capture(),
-            frame=Past(
-                attempt.code,
-                attempt.f_globals,
-                tuple(_cell_sketch(cell) for cell in attempt.closure),
-                attempt.converter,
-            ),
-        )
+        call = _call(attempt)
         with self._lock:
+            if attempt.fate == "refused":
+                self.refused = call
+                return
             _, calls = self._calls.setdefault(id(attempt.code), (attempt.code, []))
             if call.compile_id.endswith("/0"):
                 calls.clear()  # the first compilation: what was before is forgotten by torch as well
@@ -114,9 +109,31 @@ class History:
         """Forget everything."""
         with self._lock:
             self._calls.clear()
+            self.refused = None
 
     def _kept(self, code: CodeType) -> list[Call]:
         return self._calls[id(code)][1] if id(code) in self._calls else []
+
+
+def _call(attempt: hooks.Attempt) -> Call:
+    return Call(
+        compile_id=attempt.compile_id or "?",
+        f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
+        grad_enabled=sketches.grad_enabled(),
+        state=state.capture(),
+        seen=attributes.seen(
+            attempt.code,
+            attempt.f_globals,
+            attempt.closure,
+            [*attempt.f_locals.values(), *map(_contents, attempt.closure)],
+        ),
+        frame=Past(
+            attempt.code,
+            attempt.f_globals,
+            tuple(_cell_sketch(cell) for cell in attempt.closure),
+            attempt.converter,
+        ),
+    )
 
 
 def sketch(value: Any, depth: int = DEPTH) -> Any:

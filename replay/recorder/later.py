@@ -13,7 +13,7 @@ from types import CellType, TracebackType
 from replay.recorder import chain
 from replay.recorder.capture import Later
 from replay.recorder.history import Call, History, Sketched
-from replay.torch_adapter import hooks
+from replay.torch_adapter import hooks, stances
 from replay.torch_adapter import later as adapter
 
 Found = tuple[hooks.Attempt, Later, TracebackType | None]
@@ -21,6 +21,7 @@ Found = tuple[hooks.Attempt, Later, TracebackType | None]
 
 OF_COMPILATION = "of the call that compiled the frame; tensors that are gone by metadata"
 OF_GRAPH = "of the running call: tensors that its graph writes to as before, those that earlier code wrote to as after"
+OF_REFUSAL = "of the call that was refused"
 OF_FAILURE = "read after the failure: tensors that the frame writes to may differ"
 
 
@@ -36,6 +37,9 @@ def of_run(error: BaseException, calls: History) -> Found | None:
     if trace is not None:
         call = calls.find(compile_id) if compile_id is not None else calls.only()
         return None if call is None else _past(call, error, trace)
+    refusal = stances.refusal(error)
+    if refusal is not None:
+        return None if calls.refused is None else _past(calls.refused, error, refusal, backward=False)
     live = adapter.failing_frame(error)
     return None if live is None else _live(*live, error, calls)
 
@@ -50,7 +54,9 @@ def of_running(calls: History, *, backward: bool = False) -> Found | None:
     return None if found is None else (found[0], replace(found[1], backward=backward), found[2])
 
 
-def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Found | None:
+def _past(
+    call: Call, error: BaseException, trace: TracebackType | None, *, backward: bool = True
+) -> Found | None:
     past = call.frame
     if past is None:
         return None
@@ -65,7 +71,8 @@ def _past(call: Call, error: BaseException, trace: TracebackType | None) -> Foun
         error=error,
         seconds=0.0,
     )
-    return attempt, Later(backward=True, call=call, stack=(), inputs=OF_COMPILATION), trace
+    inputs = OF_COMPILATION if backward else OF_REFUSAL
+    return attempt, Later(backward=backward, call=call, stack=(), inputs=inputs), trace
 
 
 def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, calls: History) -> Found | None:

@@ -9,6 +9,7 @@ After a crash, what lies in the directory are the steps that were going on.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -25,7 +26,7 @@ from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recording import DIED, ErrorInfo, Stage
-from replay.torch_adapter import failures, graphs, hooks
+from replay.torch_adapter import failures, hooks, interception
 
 Write = Callable[[hooks.Attempt, Happening, "Later | None"], Path]
 """Writes a bundle and returns its path."""
@@ -40,6 +41,7 @@ class Precaution:
         self._directory, self._calls, self._selects, self._write = directory, calls, selects, write
         self._hidden = directory / f".crash-{socket.gethostname()}-{os.getpid()}-{id(self):x}"
         self._owner = os.getpid()
+        self._made: dict[Path, int] = {}  # by which process: a forked child has files of its own
         self._existed = directory.exists()
         self._compiling = threading.local()
         self._kept: dict[int, Path] = {}  # by a run's number
@@ -52,10 +54,10 @@ class Precaution:
         path = self._begin(attempt, None, "backend", "compiled") if self._selects(attempt.code) else None
         self._steps().append(path)
 
-    def after(self) -> None:
+    def after(self, attempt: hooks.Attempt) -> None:
         """Called after each compilation, whatever came of it."""
         steps = self._steps()
-        if steps:
+        if steps and attempt.fate != "refused" and attempt.entry is None:  # those were not begun
             self._remove(steps.pop())
 
     def wrap(self, backend: Any, code: CodeType) -> Any:
@@ -66,24 +68,24 @@ class Precaution:
         def around(graph: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *inputs: self._run(compiled, inputs)
 
-        return graphs.Intercepted(backend, around)
+        return interception.Intercepted(backend, around)
 
     def clear(self) -> None:
         """Remove every bundle of this block: all went well."""
-        if os.getpid() != self._owner:  # a forked child: the files are its parent's
-            return
         with self._lock:
-            for path in self._kept.values():
+            for path in list(self._made):
                 self._remove(path)
             self._kept.clear()
             self._last.clear()
+            if os.getpid() != self._owner:
+                return
             shutil.rmtree(self._hidden, ignore_errors=True)
             if not self._existed:
                 with contextlib.suppress(OSError):  # not empty: there are bundles of failures
                     self._directory.rmdir()
 
     def _run(self, compiled: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
-        differentiated = graphs.wants_gradient(inputs)
+        differentiated = interception.wants_gradient(inputs)
         running = self._running(backward=differentiated)
         path = None if running is None else self._begin(running[0], running[1], "runtime", "run")
         kept = False
@@ -106,7 +108,9 @@ class Precaution:
         self, attempt: hooks.Attempt, particulars: Later | None, stage: Stage, step: str
     ) -> Path | None:
         try:
-            return self._write(attempt, Happening("failure", died(stage, step, attempt.code)), particulars)
+            path = self._write(attempt, Happening("failure", died(stage, step, attempt.code)), particulars)
+            self._made[path] = os.getpid()
+            return path
         except Exception as error:  # noqa: BLE001 - the program must not notice
             name = attempt.code.co_name
             telling.warn(
@@ -121,8 +125,7 @@ class Precaution:
             self._number += 1
             number = self._number
             code = running[0].code
-
-            if not graphs.around_backward(output, lambda: self._during_backward(number)):
+            if not interception.around_backward(output, lambda: self._during_backward(number)):
                 return False
             previous = self._last.get(code)
             if previous is not None:
@@ -135,22 +138,35 @@ class Precaution:
     def _during_backward(self, number: int) -> Iterator[None]:
         with self._lock:
             hidden = self._kept.get(number)
-            shown = None if hidden is None else self._directory / hidden.name.partition("-")[2]
-            if hidden is not None and shown is not None:
-                os.replace(hidden, shown)
+            shown = None if hidden is None else self._show(hidden)
         try:
             yield
         finally:
-            if hidden is not None and shown is not None:
-                with self._lock, contextlib.suppress(OSError):  # the block ended meanwhile
-                    os.replace(shown, hidden)
+            self._remove(shown)
+
+    def _show(self, hidden: Path) -> Path | None:
+        """A hidden bundle, beside the others, under a name that is free."""
+        stem = hidden.stem.partition("-")[2]
+        for number in itertools.count(1):
+            path = self._directory / (f"{stem}.rec" if number == 1 else f"{stem}-{number}.rec")
+            try:
+                os.link(hidden, path)
+            except FileExistsError:
+                continue
+            except OSError as error:  # a file system without links
+                telling.warn(f"replay has no bundle for the time of a backward: {error}")
+                return None
+            self._made[path] = os.getpid()
+            return path
+        return None
 
     def _hide(self, path: Path, number: int) -> Path:
         if not self._hidden.exists():
-            self._hidden.mkdir()
+            self._hidden.mkdir(exist_ok=True)
             self._sweep()
-        hidden = self._hidden / f"{number}-{path.name}"
+        hidden = self._hidden / f"{os.getpid()}.{number}-{path.name}"
         os.replace(path, hidden)
+        self._made[hidden] = self._made.pop(path)
         return hidden
 
     def _sweep(self) -> None:
@@ -165,7 +181,7 @@ class Precaution:
         return steps
 
     def _remove(self, path: Path | None) -> None:
-        if path is not None and os.getpid() == self._owner:
+        if path is not None and self._made.pop(path, None) == os.getpid():
             with contextlib.suppress(OSError):  # gone already
                 path.unlink()
 

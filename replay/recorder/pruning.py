@@ -7,6 +7,7 @@ found by `reach`; how something is left out is the business of `replay.shipping`
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Iterable, Mapping, Set
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -32,6 +33,9 @@ _CUSTOM = (
     "__getnewargs_ex__",
     "__torch_function__",
 )
+
+
+log = logging.getLogger("replay")
 
 
 class Pruning:
@@ -70,10 +74,25 @@ def of(root: Mapping[str, Any], attempt: hooks.Attempt, ship: Iterable[str] = ()
     """The pruning of what a bundle is to hold: `root`, as `capture` puts it together.
 
     What the frame's code names is one thing; the backend is handed graphs, and names what it asks of these.
+    Where this cannot be told, nothing is left out.
     """
-    policy = Policy(frozenset(ship))
-    reach = Reach(lambda value: _is_divisible(value, policy))
-    beside = Reach(lambda value: _is_divisible(value, policy))
+    try:
+        return Pruning(*_reaches(root, attempt, Policy(frozenset(ship))))
+    except Exception as error:  # noqa: BLE001 - a user's object that resists
+        log.debug("nothing is left out: %s: %s", type(error).__name__, error)
+        return Pruning()
+
+
+def _reaches(root: Mapping[str, Any], attempt: hooks.Attempt, policy: Policy) -> tuple[Reach, Reach]:
+    kinds: dict[type, bool] = {}
+
+    def divisible(value: Any) -> bool:
+        cls = type(value)
+        if cls not in kinds:
+            kinds[cls] = _is_divisible(cls, policy)
+        return kinds[cls] and not (anatomy.is_module(value) and anatomy.hooks(value))
+
+    reach, beside = Reach(divisible), Reach(divisible)
     names = frames.argument_names(attempt.code)
     _add_call(reach, root["function"], root["arguments"], names)
     for call in root["calls"]:
@@ -86,7 +105,7 @@ def of(root: Mapping[str, Any], attempt: hooks.Attempt, ship: Iterable[str] = ()
     for key, value in root.items():
         if key not in ("function", "arguments", "calls", "chain"):
             beside.add(value)
-    return Pruning(reach, beside)
+    return reach, beside
 
 
 def _add_call(reach: Reach, function: FunctionType, arguments: frames.Arguments, names: Any) -> None:
@@ -102,16 +121,15 @@ def _add_arguments(reach: Reach, arguments: frames.Arguments, names: tuple[str, 
         reach.add(value, name if name in names else None)
 
 
-def _is_divisible(value: Any, policy: Policy) -> bool:
-    """Whether code reaches an object's attributes by their names only."""
-    cls = type(value)
-    if anatomy.is_module(value):
-        return anatomy.is_plain_module_class(cls) and not anatomy.hooks(value)
+def _is_divisible(cls: type, policy: Policy) -> bool:
+    """Whether code reaches the attributes of objects of this class by their names only."""
+    if anatomy.is_module_class(cls):
+        return anatomy.is_plain_module_class(cls)
     return (
         policy.by_value(cls.__module__)
         and all(getattr(cls, name, None) is getattr(object, name, None) for name in _DEFAULT_STATE)
         and not any(hasattr(cls, name) for name in _CUSTOM)
-        and not isinstance(value, (BaseException, enum.Enum, type))
+        and not issubclass(cls, (BaseException, enum.Enum, type))
         and cls.__basicsize__ == _Plain.__basicsize__
         and objects.pytree_registration(cls) is None
     )
@@ -128,7 +146,7 @@ def _weigh(value: Any, depth: int = 4) -> int | None:
     while waiting:
         one, left = waiting.pop()
         few -= 1
-        if isinstance(one, (str, bytes, bytearray)):
+        if type(one) in (str, bytes, bytearray):
             total += len(one)
         elif anatomy.is_tensor(one):
             total += anatomy.tensor_nbytes(one)
@@ -147,7 +165,7 @@ def _weigh(value: Any, depth: int = 4) -> int | None:
 
 
 def _is_by_name(value: Any) -> bool:
-    return isinstance(value, (enum.Enum, BuiltinFunctionType)) or anatomy.is_torchs(value)
+    return issubclass(type(value), (enum.Enum, BuiltinFunctionType)) or anatomy.is_torchs(value)
 
 
 def _nbytes(value: Any) -> int:

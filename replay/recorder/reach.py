@@ -14,7 +14,7 @@ import types
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from replay.recorder.uses import uses_of
 from replay.shipping.modules import imported
@@ -89,14 +89,15 @@ class Reach:
     def _visit(self, value: Any, name: str | None) -> None:
         if type(value) in ATOMS:
             return
-        if not issubclass(type(value), (type, types.FunctionType, types.ModuleType)):
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType, types.ModuleType)):
             self._stands_under(value, name)
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
         self._keep.append(value)
         for kinds, visit in _VISITS:
-            if issubclass(type(value), kinds):  # not isinstance: `__class__` may lie
+            if issubclass(kind, kinds):  # not isinstance: `__class__` may lie
                 visit(self, value)
                 return
         self._object(value)
@@ -225,7 +226,9 @@ class Reach:
         self._more_than_items(value)
 
     def _pairs(self, value: Mapping[Any, Any]) -> None:
-        for key, item in list(dict.items(value) if issubclass(type(value), dict) else value.items()):
+        for key, item in list(
+            dict.items(cast(dict[Any, Any], value)) if issubclass(type(value), dict) else value.items()
+        ):
             self._push(key)
             self._push(item)
         self._more_than_items(value)

@@ -102,8 +102,12 @@ def _is_live(key: str) -> bool:
     return not key.startswith("d")  # as TensorCollector.declare names them
 
 
-def write_checked(write: Write, *, values_matter: bool, warn: Callable[[str], None]) -> Path:
-    """Write the bundle, and again with more in it until the failure survives; its path.
+Check = Callable[[], Path]
+"""Checks a bundle while its frame is alive; writes it again with more in it until the failure survives. Its path."""
+
+
+def begin(write: Write, *, values_matter: bool, warn: Callable[[str], None]) -> tuple[Path, Check | None]:
+    """Write the bundle as the policy wants it; its path, and the check that is to follow where one is due.
 
     `values_matter`: the policy has kept real values up to RUN_BUDGET already. `warn` is told what the user can
     act on.
@@ -115,14 +119,18 @@ def write_checked(write: Write, *, values_matter: bool, warn: Callable[[str], No
     off = replace(PENDING, reason=f"the check is off ({environment.CHECK}=0)")
     first = write(Content(), PENDING if seconds else off, None)
     if not seconds or first.substitution is None:
-        return first.file.path
-    check = _Check(write, first, time.monotonic(), seconds)
-    try:
-        check.run(values_matter=values_matter)
-    except BundleError as error:
-        warn(f"replay could not write the checked bundle again, the first one stays: {error}")
-    check.tell(warn)
-    return check.last.file.path
+        return first.file.path, None
+
+    def check() -> Path:
+        checked = _Check(write, first, time.monotonic(), seconds)
+        try:
+            checked.run(values_matter=values_matter)
+        except BundleError as error:
+            warn(f"replay could not write the checked bundle again, the first one stays: {error}")
+        checked.tell(warn)
+        return checked.last.file.path
+
+    return first.file.path, check
 
 
 class _Check:
@@ -189,7 +197,7 @@ class _Check:
 
     def _described(self) -> str:
         real = self.last.substitution.kept if self.last.substitution is not None else ()
-        parts = [f"the values of {len(real)} more storages"] if real else []
+        parts = [f"the values of {_count(len(real), 'more storage')}"] if real else []
         parts += [] if self._content.pruned else ["all that the frame refers to"]
         return " and ".join(parts) or "what it has"
 
@@ -229,9 +237,15 @@ def judge(outcome: Outcome, left_out: set[str]) -> tuple[bool | None, str, bool]
 
 def _subject(written: Written) -> str:
     size = f"{written.nbytes / 1e6:.1f} MB"
-    parts = [f"without the values of {written.tensors} tensors ({size})"] if written.nbytes else []
-    parts += [f"without {len(written.left_out)} things that it cannot reach"] if written.left_out else []
+    parts = [f"without the values of {_count(written.tensors, 'tensor')} ({size})"] if written.nbytes else []
+    parts += (
+        [f"without {_count(len(written.left_out), 'thing')} that it cannot reach"] if written.left_out else []
+    )
     return f"the failure of {written.function!r} survives {' and '.join(parts)}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -90,6 +89,8 @@ OPENS = frozenset(
 """Functions that find attributes whose names stand in no code."""
 BY_NAME = frozenset({"getattr", "setattr", "hasattr", "delattr"})
 """Functions whose second argument is a name."""
+LOOKS = BY_NAME | {"isinstance", "type", "id"}
+"""Functions that only look at their first argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,9 @@ def uses_of(code: CodeType) -> Uses:
     names, handed, listed = set(found.all), set[str](), set[str]()
     anything = False
     for one in _codes(code):
-        names.update(_texts(one))
+        texts = set(_texts(one))
+        names |= texts
+        handed |= texts  # what getattr finds may be put to any use
         tokens = [*_tokens(one), ("other", "")]
         handed.update(_handed(tokens))
         for name in _listed(tokens):
@@ -161,8 +164,14 @@ def _tokens(code: CodeType) -> Iterator[Token]:
 
 
 def _handed(tokens: list[Token]) -> Iterator[str]:
-    for (kind, name), (after, _) in itertools.pairwise(tokens):
-        if kind in ("variable", "global", "attribute") and after not in ("attribute", "place"):
+    first = ("other", "")
+    for before, (kind, name), (after, _) in zip([first, *tokens], tokens, tokens[1:], strict=False):
+        looked_at = before[0] == "global" and before[1] in LOOKS and kind == "variable"
+        if (
+            kind in ("variable", "global", "attribute")
+            and after not in ("attribute", "place")
+            and not looked_at
+        ):
             yield name
 
 
@@ -186,15 +195,27 @@ def _listed(tokens: list[Token]) -> Iterator[str | None]:
 
 def _by_name(tokens: list[Token], at: int) -> Iterator[str | None]:
     """Nothing for `getattr(a.b, "c")`; b for `getattr(a.b, c)`; None for what is less plain."""
-    if tokens[at] == ("other", "PUSH_NULL"):
-        at += 1
-    last: str | None = None
-    if tokens[at][0] not in ("variable", "global"):
+    at += tokens[at] == ("other", "PUSH_NULL")
+    after = _past_load(tokens, at)
+    if after is None:
         yield None
-        return
+    elif tokens[after][0] != "text" or not _is_called(tokens, after + 1):
+        receiver, plain = tokens[after - 1], tokens[after][0] in ("text", "variable", "global")
+        yield receiver[1] if plain and receiver[0] == "attribute" else None
+
+
+def _is_called(tokens: list[Token], at: int) -> bool:
+    """Whether the function is called now, or after one more plain argument: the text was a whole argument."""
+    after = _past_load(tokens, at)
+    return any(tokens[end][1].startswith("CALL") for end in (at, after) if end is not None)
+
+
+def _past_load(tokens: list[Token], at: int) -> int | None:
+    """The position after one value: a variable, a constant, or an attribute of one; None for anything else."""
+    kind, name = tokens[at]
+    if kind not in ("variable", "global", "text") and not name.startswith(("LOAD_CONST", "LOAD_SMALL_INT")):
+        return None
     at += 1
     while tokens[at][0] == "attribute":
-        last = tokens[at][1]
         at += 1
-    if tokens[at][0] != "text":
-        yield last
+    return at

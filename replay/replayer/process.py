@@ -11,7 +11,7 @@ from typing import Any
 from replay import isolation
 from replay.errors import UsageError
 from replay.recording import Manifest
-from replay.torch_adapter import environment, features
+from replay.torch_adapter import distributed, environment, features
 
 Request = Mapping[str, Any]
 
@@ -21,6 +21,8 @@ def variables(manifest: Manifest, request: Request) -> Iterator[None]:
     """The environment variables of the replay; torch is not imported yet where the process is ours."""
     before = dict(os.environ)
     private = isolation.private_directory()
+    for name in [one for one in os.environ if distributed.LAUNCH.match(one)]:
+        del os.environ[name]
     os.environ.update(environment.variables_to_set(manifest.environment.variables))
     if private is not None:
         os.environ.update(_private_caches(private))

@@ -9,7 +9,7 @@ from typing import Any
 
 from replay import isolation, source
 from replay.recording import Difference, ErrorInfo, FrameOutcome
-from replay.torch_adapter import events, failures, graphs, hooks, later
+from replay.torch_adapter import events, failures, hooks, interception, later
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Seen:
             self._exceptions.append(error)
             self.add(failures.describe(error, stage="backward", code=self.subject), error)
 
-    def observe_difference(self, found: Difference, before: graphs.Snapshot) -> None:
+    def observe_difference(self, found: Difference, before: interception.Snapshot) -> None:
         """Called when a compiled graph has computed something else than uncompiled code."""
         running = next(hooks.live_frames(), None)
         code = self.subject if running is None else running.code
@@ -70,9 +70,7 @@ class Seen:
         """An error that came out of the call: of running code, unless the hooks have seen it."""
         if self.reported(error):
             return
-        place = later.failing_backward(error)[1]
-        live = later.failing_frame(error)
-        trace = place or (live[1] if live else None)
+        trace = later.place_of(error)
         self.add(failures.describe(error, stage="runtime", code=self.subject, trace=trace), error)
 
     def add(self, info: ErrorInfo, error: BaseException, *, failure: bool = True) -> None:

@@ -19,18 +19,21 @@ from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
-from replay.replayer import elsewhere, process
+from replay.replayer import earlier, elsewhere, process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
 from replay.torch_adapter import (
     accuracy,
+    backward_nodes,
     compiling,
     configs,
+    distributed,
     environment,
     fakes,
     hooks,
     later,
+    stances,
     state,
     tensors,
 )
@@ -101,6 +104,9 @@ class _Replay:
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
         stack.enter_context(self.place.entered())
+        self._check_captured()
+        alone = stack.enter_context(distributed.pretended(self.manifest.process))
+        self.notes += [alone] if alone else []
         loaded = stack.enter_context(shipping.loaded(self.bundle.values(), sources=texts, tensors=builder))
         root = self._root(loaded)
         recorded = {**self.manifest.config, **root["config"]}
@@ -121,15 +127,23 @@ class _Replay:
             options=self._options(root),
             mode=self.request["mode"],
         )
+        stance = self.manifest.state.get("stance")
+        stances.set_dynamism(subject.__code__, root.get("dynamism"))
         if subject is root["function"]:
-            self._earlier_calls(root, function, fullgraph=fullgraph)
+            # entries of another backend would be no reason to compile again
+            itself = stance == stances.REFUSES or self.manifest.event == "recompile"
+            self._earlier_calls(root, function if itself else None, fullgraph=fullgraph)
         self.drift += state.seed(self.manifest.state)
+        if self.request["backend"] is None and self.request["mode"] is None and root.get("entry") is not None:
+            function, positional, keywords = ways.enter(root["entry"], backend)
         running = time.perf_counter()
         self.seen.breaks = hooks.graph_breaks()
         self.seen.subject = subject.__code__
         with (
             hooks.observing(self.seen.observe, gate, wrap=self._comparison()),
             later.observing_backward(self.seen.observe_backward),
+            stances.refusing(stance),
+            backward_nodes.region(inside=self.manifest.compile.entry == "compiled_autograd"),
         ):
             self._call(function, positional, keywords)
         seconds = {"load": loading, "run": time.perf_counter() - running}
@@ -138,6 +152,13 @@ class _Replay:
         if self.seen.suppressed:
             self.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
         return self._outcome(loaded, seconds)
+
+    def _check_captured(self) -> None:
+        here, there = _release(_torch_version()), _release(self.manifest.environment.torch)
+        if self.manifest.compile.entry == "compiled_autograd" and here != there:
+            self.notes.append(
+                f"the backward graph is code of torch {there}; torch {here} may not be able to run it"
+            )
 
     def _root(self, loaded: shipping.Loaded) -> dict[str, Any]:
         if loaded.root is None:
@@ -246,32 +267,25 @@ class _Replay:
                 f"--function {self.selection}: matches no function; compiled here would be: {offered}"
             )
 
-    def _earlier_calls(
-        self, root: Mapping[str, Any], function: Callable[..., Any], *, fullgraph: bool
-    ) -> None:
-        """Repeat, with the eager backend, the calls that compiled the frame before it failed.
-
-        Of a recompilation with the backend itself: the entries of another backend would be no reason for it.
-        """
+    def _earlier_calls(self, root: Mapping[str, Any], subject: Any, *, fullgraph: bool) -> None:
+        """Repeat the calls that compiled the frame before it failed, with the eager backend unless as `subject`."""
         if not root["calls"]:
             return
         isolation.announce("compile")
-        backend = "chosen" if self.manifest.event == "recompile" else "eager"
-        if backend == "eager":
-            function = compiling.compiled(
-                root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
-            )
+        function = subject or compiling.compiled(
+            root["function"], backend="eager", fullgraph=fullgraph, dynamic=self._dynamic(), options={}
+        )
         failed = 0
         for call in root["calls"]:
             positional, keywords = call["arguments"]
             try:
-                with state.grad(bool(call["grad"])), self.place.running(backward=False):
+                before = earlier.as_then(call.get("before"), root["function"])
+                with state.grad(bool(call["grad"])), before, self.place.running(backward=False):
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
-        self.notes.append(
-            f"{len(root['calls'])} earlier calls were repeated first, with the {backend} backend"
-        )
+        how = "" if subject else ", with the eager backend"
+        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first{how}")
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 
@@ -310,8 +324,12 @@ class _Replay:
         recorded = self.manifest.error
         if recorded is None:
             return None
-        found = (one for one in self.seen.errors if self._same(recorded.fingerprint, one.fingerprint))
-        return next(found, None)
+        for error in self.seen.errors:
+            if _is_for_lack(error) and not _is_for_lack(recorded):
+                continue
+            if self._same(recorded.fingerprint, error.fingerprint):
+                return error
+        return None
 
     def _recompile(self) -> str | None:
         """The reason of the recompilation that is the recorded one, if it happened."""
@@ -372,10 +390,15 @@ class _Replay:
             if name not in {one.name for one in known} | left_out.keys()
         ]
         for error in failed:
-            if "MissingError" in error.message + error.traceback or "<missing " in error.message:
+            if _is_for_lack(error):
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
         moved = any(name.startswith("cuda") for name in self.remapped)
         return lacking or self.place.lacking(failed, moved=moved)
+
+
+def _is_for_lack(error: ErrorInfo) -> bool:
+    """Whether an error came of something that the recording or this machine lacks, whatever torch made of it."""
+    return "MissingError" in error.message + error.traceback or "<missing " in error.message
 
 
 def _lacking(bundle: Bundle, request: Request, what: str, seconds: float) -> Outcome:

@@ -147,6 +147,15 @@ def draw_stack(page: Page, error: ErrorInfo | None) -> None:
             page.line(user.code, indent=6)
 
 
+WAYS = {
+    "export": "torch.export.export",
+    "dynamo_export": "torch._dynamo.export",
+    "aot_compile": "aot_compile of a compiled function",
+    "compiled_autograd": "compiled autograd, which captured the backward graph",
+}
+"""How a frame comes to the compiler otherwise than by the call of a compiled function."""
+
+
 def draw_compilation(page: Page, manifest: Manifest) -> None:
     """The arguments of `torch.compile`, the compile id, and the calls that compiled the frame before."""
     made = manifest.compile
@@ -158,6 +167,8 @@ def draw_compilation(page: Page, manifest: Manifest) -> None:
         ("dynamic", dynamic[made.dynamic]),
         *((f"option {name}", show_value(value)) for name, value in made.options.items()),
     ]
+    if made.entry != "compile":
+        rows.insert(0, ("through", WAYS.get(made.entry, made.entry)))
     if made.compile_id is not None:
         rows.append(("compile id", made.compile_id))
     if manifest.calls:

@@ -46,7 +46,11 @@ def unusual_state(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def unusual_process(process: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Thread, rank and so on, but for the main thread."""
-    yield from ((name, show_value(v)) for name, v in process.items() if (name, v) != ("thread", "MainThread"))
+    usual = {
+        "thread": "MainThread",
+        "session": process.get("session"),
+    }  # the latter means nothing to a reader
+    yield from ((name, show_value(v)) for name, v in process.items() if v != usual.get(name, ...))
 
 
 def _is_ordinary(name: str, value: Any) -> bool:

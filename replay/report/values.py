@@ -18,7 +18,7 @@ def draw_values(page: Page, manifest: Manifest) -> None:
     if storages or manifest.substitution is not None:
         page.heading("Values", _totals(one for _, one in storages))
     if manifest.substitution is not None:
-        page.line(describe_substitution(manifest.substitution))
+        page.pairs([("check", describe_substitution(manifest.substitution))])
     if storages:
         rows = [_row(key, one, manifest) for key, one in storages[:ROWS]]
         page.table(("storage", "size", "values", "tensors", "of"), rows, right=(1,))

@@ -5,8 +5,9 @@
 
 The rooms: `policy` (what travels by value), `names` (what code uses), one room per family of kinds (`functions`,
 `codes`, `classes`, `generated`, `modules`, `torch_objects`, `triton_objects`, `process_objects`, `others`),
-`placeholders` (what cannot travel), `pickler` and `unpickler`. A reducer and the builder that undoes it stand in
-the same room. Files, manifests and tensors' bytes never appear here.
+`asking` and `patience` (an object's own pickling), `plain` (objects without it), `placeholders` (what cannot
+travel), `pickler` and `unpickler`. A reducer and the builder that undoes it stand in the same room. Files, manifests
+and tensors' bytes never appear here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replay import source
-from replay.errors import BundleError
+from replay.errors import BundleError, MissingError
 from replay.recording import Missing
 from replay.shipping import classes, modules, paths
 from replay.shipping.dumping import LEFT_OUT, Dumping, Leave, TensorSink, leave_nothing, named
@@ -166,6 +167,12 @@ def _load(values: bytes, loading: Loading) -> Any:
             item = reader.load()
     except (pickle.UnpicklingError, EOFError) as error:
         raise BundleError(f"values.pkl is damaged ({error}); record the failure again") from error
+    except (
+        Exception
+    ) as error:  # a key's __hash__, an item's append: code of the user's that pickle calls by itself
+        raise MissingError(
+            f"the recorded values: making them raised {type(error).__name__}: {error}"
+        ) from error
     loading.lost.extend(item[1])
     loading.missing.extend(Missing(*entry) for entry in item[1] if entry[2] != LEFT_OUT)
     for step in loading.last:

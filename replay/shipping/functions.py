@@ -16,7 +16,7 @@ from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.modules import imported, used_of_modules
 from replay.shipping.placeholders import Placeholder
-from replay.torch_adapter import objects
+from replay.torch_adapter import operators
 
 PLAIN = frozenset({"__name__", "__code__", "__globals__", "__closure__", "__builtins__", "__dict__"})
 
@@ -51,8 +51,8 @@ def reduce_function(dumping: Dumping, function: FunctionType) -> Any:
     arguments = (function.__code__, namespace, function.__name__, function.__closure__)
     owned = namespace.module is None or dumping.policy.by_value(values.get("__name__"))
     used, modules = _used(dumping, function) if owned else ({}, [])
-    operators = objects.custom_ops(dumping.names_of(function.__code__).all)
-    state = (used, modules, _attributes(dumping, function), operators)
+    reached = operators.named_in(dumping.names_of(function.__code__).all)
+    state = (used, modules, _attributes(dumping, function), reached)
     return dumping.reduce_late(make_function, arguments, fill_function, function, state)
 
 

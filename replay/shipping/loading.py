@@ -36,6 +36,9 @@ class TensorSource(Protocol):
     def get_storage(self, key: str) -> Any:
         """The untyped storage that the sink returned this key for."""
 
+    def device(self, name: str) -> str:
+        """Where a device of the recording is found here."""
+
 
 @dataclass(slots=True)
 class Loading:

@@ -20,9 +20,10 @@ from replay.shipping.dumping import Dumping, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.names import Import, Names
 from replay.shipping.placeholders import missing_here
+from replay.torch_adapter import objects
 
 MARK = "__replay_synthetic__"
-DESCRIBING = ("__name__", "__file__", "__package__", "__doc__")
+DESCRIBING = ("__name__", "__file__", "__package__", "__doc__", "__version__")
 OWN = frozenset(
     {"__builtins__", "__loader__", "__spec__", "__path__", "__cached__", "__name__", "__dict__", *DESCRIBING}
 )
@@ -133,7 +134,13 @@ def attributes_of(module: ModuleType, names: frozenset[str] | set[str]) -> dict[
 def unsent_attributes(
     dumping: Dumping, sent: dict[str, set[str]]
 ) -> Iterator[tuple[ModuleType, dict[str, Any]]]:
-    """Of modules that are reached as data: what any shipped code may ask of them, beyond what was `sent`."""
+    """Of modules that are reached as data: what any shipped code may ask of them, beyond what was `sent`.
+
+    Of modules that Dynamo knows by name: what it asks of them.
+    """
+    for name in dumping.shipped.keys() & objects.ASKED_BY_DYNAMO.keys() - sent.keys():
+        sent[name] = set(objects.ASKED_BY_DYNAMO[name])
+        yield sys.modules[name], attributes_of(sys.modules[name], sent[name])
     for name, module in list(dumping.loose.items()):
         used = dumping.used - sent.setdefault(name, set())
         sent[name] |= used

@@ -9,6 +9,7 @@ import collections
 import pickle
 import sys
 import types
+import typing
 from collections.abc import Set
 from typing import Any
 
@@ -16,9 +17,16 @@ from replay.shipping import asking
 from replay.shipping.dumping import LEFT_OUT, Dumping, LeftOut, Reduced
 from replay.shipping.functions import found_by_name
 from replay.shipping.loading import Loading, builder
-from replay.shipping.placeholders import MissingType, Placeholder, missing_here, reduce_lost
-
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+from replay.shipping.placeholders import Placeholder, missing_here, reduce_lost
+from replay.shipping.plain import (
+    content_of,
+    fill_plain,
+    is_all_python,
+    make_derived,
+    make_plain,
+    plain_state,
+    simple_state,
+)
 
 
 def reduce_object(dumping: Dumping, value: Any) -> Any:
@@ -102,13 +110,20 @@ def _defines(dumping: Dumping, cls: type, *names: str) -> bool:
     )
 
 
+def _is_plainly_made(dumping: Dumping, cls: type) -> bool:
+    """Whether `object.__new__` makes it, and its class would have something to say about it or about its hash."""
+    return is_all_python(cls) and _defines(dumping, cls, "__new__", "__hash__")
+
+
 def _guarded(dumping: Dumping, value: Any, reduced: Reduced) -> Reduced:
     """Let what may raise while loading (the user's code, another version of a library) be called by us."""
     whole: list[Any] = [*reduced, *[None] * (6 - len(reduced))]
     function, arguments, state, items, pairs, setter = whole
     cls = type(value)
-    if _is_new(function) and arguments == (cls,) and is_all_python(cls) and _defines(dumping, cls, "__new__"):
-        function = make_plain
+    if _is_new(function) and arguments == (cls,) and _is_plainly_made(dumping, cls):
+        function, arguments = make_plain, (cls, simple_state(value))
+    elif _is_new(function) and (content := content_of(value)) and _defines(dumping, cls, "__new__"):
+        function, arguments = make_derived, (cls, *content)
     elif not _is_safe(function) or _defines(dumping, cls, "__new__", "__class__", "__getattribute__"):
         expected = (cls,) if dumping.policy.by_value(cls.__module__) else ()
         function, arguments = rebuild, (function, arguments, *expected)
@@ -155,39 +170,6 @@ def _reduce_named(dumping: Dumping, value: Any, name: str) -> Any:
     return make_plain, (cls,), plain_state(value), None, None, fill_plain
 
 
-def is_all_python(cls: type) -> bool:
-    """Whether `__dict__` and slots are all that an instance has: no built-in type is among the bases."""
-    return all(
-        base.__flags__ & HEAP_TYPE and not isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType)
-        for base in cls.__mro__[:-1]
-    )
-
-
-def plain_state(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An object's `__dict__` and its slots; no code of its class runs."""
-    slots = {}
-    for base in type(value).__mro__:
-        for name, descriptor in base.__dict__.items():
-            if type(descriptor) is types.MemberDescriptorType and name not in slots:
-                try:
-                    slots[name] = descriptor.__get__(value)
-                except AttributeError:  # not set
-                    continue
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:  # slots only
-        attributes = {}
-    return dict(attributes), slots
-
-
-@builder
-def make_plain(loading: Loading, cls: Any) -> Any:
-    """An object without its `__init__`, and where that is possible without its class's `__new__`."""
-    if isinstance(cls, type) and not isinstance(cls, MissingType) and is_all_python(cls):
-        return object.__new__(cls)
-    return cls.__new__(cls)
-
-
 @builder
 def rebuild(loading: Loading, function: Any, arguments: tuple[Any, ...], cls: Any = None) -> Any:
     """Call a function; what it raises makes the object missing, not the load fail.
@@ -227,20 +209,6 @@ def set_state(loading: Loading, value: Any, state: Any) -> None:
 def fill_object(loading: Loading, value: Any, state: Reduced) -> None:
     """`set_state`, for a state that had to wait."""
     set_state(loading, value, state[0])
-
-
-@builder
-def fill_plain(
-    loading: Loading, value: Any, state: tuple[dict[str, Any] | None, dict[str, Any] | None]
-) -> None:
-    """Set an object's `__dict__` and slots, whatever its class has to say."""
-    attributes, slots = state
-    if isinstance(value, Placeholder):
-        return
-    if attributes:
-        object.__getattribute__(value, "__dict__").update(attributes)
-    for name, content in (slots or {}).items():
-        object.__setattr__(value, name, content)
 
 
 def reduce_exception(dumping: Dumping, error: BaseException) -> Reduced:
@@ -313,6 +281,34 @@ def reduce_type_variable(dumping: Dumping, variable: Any) -> Any:
         "contravariant": variable.__contravariant__,
     }
     return make_type_variable, (type(variable), name, getattr(variable, "__constraints__", ()), options)
+
+
+def reduce_parameters(dumping: Dumping, value: Any) -> Reduced:
+    """What annotates `*args` or `**kwargs`: the attribute of its ParamSpec."""
+    return getattr, (value.__origin__, "args" if type(value) is typing.ParamSpecArgs else "kwargs")
+
+
+def reduce_new_type(dumping: Dumping, value: Any) -> Any:
+    """A NewType: by name where a library defines it."""
+    if (
+        not dumping.policy.by_value(value.__module__)
+        and found_by_name(value.__module__, value.__name__) is value
+    ):
+        return NotImplemented
+    return make_new_type, (value.__qualname__, value.__supertype__, value.__module__)
+
+
+@builder
+def make_new_type(loading: Loading, name: str, supertype: Any, module: str) -> Any:
+    """A NewType again."""
+    made: Any = typing.NewType(name, supertype)  # type: ignore[misc]
+    made.__module__ = module
+    return made
+
+
+def reduce_struct(dumping: Dumping, value: Any) -> Reduced:
+    """A compiled `struct`, by its format."""
+    return type(value), (value.format,)
 
 
 @builder

@@ -11,6 +11,7 @@ import functools
 import io
 import pickle
 import socket
+import struct
 import threading
 import types
 import typing
@@ -35,7 +36,7 @@ from replay.shipping import (
 from replay.shipping.dumping import Dumping, Leaf, LeftOut, Namespace, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_again, reduce_lost
-from replay.torch_adapter import objects
+from replay.torch_adapter import objects, operators
 
 Reducer = Callable[[Dumping, Any], Any]
 
@@ -102,6 +103,10 @@ KNOWN: dict[type, Reducer] = {
     classmethod: others.reduce_wrapped,
     typing.TypeVar: others.reduce_type_variable,
     typing.ParamSpec: others.reduce_type_variable,
+    typing.ParamSpecArgs: others.reduce_parameters,
+    typing.ParamSpecKwargs: others.reduce_parameters,
+    typing.NewType: others.reduce_new_type,
+    struct.Struct: others.reduce_struct,
     Placeholder: lambda _, value: reduce_again(value),
 }
 
@@ -136,7 +141,7 @@ class Shipper(pickle.Pickler):
 def _choose(cls: type) -> Reducer:
     if issubclass(cls, type):
         return classes.reduce_class
-    if issubclass(cls, types.ModuleType) and not objects.holds_operators(cls):
+    if issubclass(cls, types.ModuleType) and not operators.holds_operators(cls):
         return modules.reduce_module
     if issubclass(cls, enum.Enum):
         return generated.reduce_member

@@ -144,8 +144,8 @@ class MissingObject(Placeholder, metaclass=MissingType):
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Take anything."""
 
-    def __setstate__(self, state: object) -> None:
-        """Drop the state."""
+    def __setstate__(self, *state: object) -> None:
+        """Drop the state, however many parts a C type has of it."""
 
     def append(self, item: object) -> None:
         """Drop what a list subclass would hold."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
-from replay.shipping.others import make_plain
 from replay.shipping.placeholders import reduce_lost
+from replay.shipping.plain import make_plain
 
 
 class Dead:

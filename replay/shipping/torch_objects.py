@@ -1,4 +1,4 @@
-"""torch's objects: tensors through the sink, modules, operators, compiled and disabled functions.
+"""torch's objects but for its tensors: modules, operators, compiled and disabled functions.
 
 Only public names of torch are used here; the private ones are in `replay.torch_adapter.objects`. This module
 imports torch when an object of torch's is met, never before.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.errors import MissingError
+from replay.shipping import autograd_objects, graphs, operators, tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
-from replay.shipping.others import fill_plain, make_plain, reduce_object
+from replay.shipping.others import reduce_object
 from replay.shipping.placeholders import Placeholder
-from replay.torch_adapter import objects
+from replay.shipping.plain import fill_plain, make_plain
+from replay.torch_adapter import distributed, kinds, objects
+from replay.torch_adapter import graphs as torchs_graphs
+from replay.torch_adapter import operators as torchs_operators
 
 
 def reducers() -> dict[type, Any]:
@@ -22,21 +25,25 @@ def reducers() -> dict[type, Any]:
     import torch
 
     return {
-        torch.Tensor: reduce_tensor,
-        torch.nn.Parameter: reduce_tensor,
-        torch.nn.Buffer: reduce_tensor,
-        torch.UntypedStorage: reduce_storage,
-        torch.storage.TypedStorage: reduce_typed_storage,
+        torch.Tensor: tensors.reduce_tensor,
+        torch.nn.Parameter: tensors.reduce_tensor,
+        torch.nn.Buffer: tensors.reduce_tensor,
+        torch.UntypedStorage: tensors.reduce_storage,
+        torch.storage.TypedStorage: tensors.reduce_typed_storage,
         torch.Generator: reduce_generator,
         torch.layout: reduce_named,
         torch.memory_format: reduce_named,
         torch.finfo: reduce_info,
         torch.iinfo: reduce_info,
-        type(torch.ops): reduce_operators,
-        type(torch.ops.aten): reduce_operators,
-        type(torch.ops.aten.add): reduce_operator,
-        type(torch.ops.aten.add.Tensor): reduce_operator,
-        objects.custom_op_type(): reduce_custom_op,
+        type(torch.ops): operators.reduce_operators,
+        type(torch.ops.aten): operators.reduce_operators,
+        type(torch.ops.aten.add): operators.reduce_operator,
+        type(torch.ops.aten.add.Tensor): operators.reduce_operator,
+        torchs_operators.custom_op_type(): operators.reduce_custom_op,
+        torchs_graphs.scripted_function_type(): graphs.reduce_scripted_function,
+        graphs.NodeNumber: graphs.reduce_node_number,
+        torch.Stream: reduce_stream,
+        torch.Event: reduce_event,
     }
 
 
@@ -44,57 +51,71 @@ def reducer_for(cls: type) -> Any:
     """The reducer for a subclass of one of torch's types, None for any other."""
     import torch
 
+    if distributed.is_group(cls):
+        return reduce_group
+    if issubclass(cls, (torch.Tensor, torch.UntypedStorage)):
+        return tensors.reduce_tensor if issubclass(cls, torch.Tensor) else tensors.reduce_storage
+    if kinds.is_modes_type(cls):
+        return tensors.reduce_fake_mode
     if issubclass(cls, torch.nn.Module):
-        return reduce_optimized if cls.__name__ == "OptimizedModule" else reduce_neural_module
+        return _module_reducer(cls)
+    if issubclass(cls, torch.Stream):
+        return reduce_stream
+    if issubclass(cls, torch.Event):
+        return reduce_event
+    if issubclass(cls, torchs_operators.higher_order_type()):
+        return graphs.reduce_higher_order
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
-        return reduce_operator
-    return reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+        return operators.reduce_operator
+    if issubclass(cls, type(torch.ops.aten)):
+        return operators.reduce_operators
+    return autograd_objects.reducer_for(cls)
 
 
-def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
-    """By the sink's key, with the attributes that Python code has set (`mark_dynamic` sets some)."""
-    key = dumping.tensors.add(tensor)
-    if key is None:
-        return reduce_object(dumping, tensor)
-    attributes = tensor.__dict__
-    if attributes:
-        return make_tensor, (key,), dict(attributes), None, None, fill_tensor
-    return make_tensor, (key,)
+def _module_reducer(cls: type) -> Any:
+    if cls.__name__ == "OptimizedModule":
+        return reduce_optimized
+    if torchs_graphs.is_graph_module(cls):
+        return graphs.reduce_graph_module
+    return graphs.reduce_scripted_module if torchs_graphs.is_scripted(cls) else reduce_neural_module
 
 
-@builder
-def make_tensor(loading: Loading, key: str) -> Any:
-    """The tensor that the source has under the key."""
-    return loading.tensors.get(key)
-
-
-@builder
-def fill_tensor(loading: Loading, tensor: Any, attributes: dict[str, Any]) -> None:
-    """Set its Python attributes."""
-    if not isinstance(tensor, Placeholder):
-        tensor.__dict__.update(attributes)
-
-
-def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:
-    """By the sink's key."""
-    return make_storage, (dumping.tensors.add_storage(storage),)
+def reduce_stream(dumping: Dumping, stream: Any) -> Reduced:
+    """A stream of the same device: what waits in it is no data."""
+    return make_stream, (str(stream.device),)
 
 
 @builder
-def make_storage(loading: Loading, key: str) -> Any:
-    """The storage that the source has under the key."""
-    return loading.tensors.get_storage(key)
+def make_stream(loading: Loading, device: str) -> Any:
+    """A new stream."""
+    import torch
+
+    return torch.Stream(device=loading.tensors.device(device))
 
 
-def reduce_typed_storage(dumping: Dumping, storage: Any) -> Reduced:
-    """By the untyped storage in it."""
-    return make_typed_storage, (objects.untyped_storage(storage), storage.dtype)
+def reduce_event(dumping: Dumping, event: Any) -> Reduced:
+    """An event of the same device that nothing was recorded in."""
+    return make_event, (str(event.device),)
 
 
 @builder
-def make_typed_storage(loading: Loading, storage: Any, dtype: Any) -> Any:
-    """A typed storage around the untyped one."""
-    return objects.make_typed_storage(storage, dtype)
+def make_event(loading: Loading, device: str) -> Any:
+    """A new event."""
+    import torch
+
+    return torch.Event(device=loading.tensors.device(device))
+
+
+def reduce_group(dumping: Dumping, group: Any) -> Any:
+    """A process group by its name; the replay has a fake one of that name."""
+    name = distributed.group_name(group)
+    return reduce_object(dumping, group) if name is None else (make_group, (name,))
+
+
+@builder
+def make_group(loading: Loading, name: str) -> Any:
+    """The group of that name."""
+    return distributed.group(name)
 
 
 def reduce_generator(dumping: Dumping, generator: Any) -> Reduced:
@@ -136,86 +157,6 @@ def make_info(loading: Loading, name: str, dtype: str) -> Any:
     import torch
 
     return getattr(torch, name)(getattr(torch, dtype))
-
-
-def reduce_operators(dumping: Dumping, operators: Any) -> Reduced:
-    """torch.ops, or one of its namespaces."""
-    import torch
-
-    return make_operators, ("" if operators is torch.ops else operators.name,)
-
-
-@builder
-def make_operators(loading: Loading, namespace: str) -> Any:
-    """torch.ops, or one of its namespaces."""
-    import torch
-
-    return getattr(torch.ops, namespace) if namespace else torch.ops
-
-
-def reduce_operator(dumping: Dumping, operator: Any) -> Reduced:
-    """An operator by its name; one that Python code has defined, with its definition."""
-    namespace, name, overload = objects.operator_parts(operator)
-    definition = objects.custom_op_definition(f"{namespace}::{name}")
-    schemas = [] if definition is not None else objects.library_schemas(namespace, name)
-    return make_operator, (namespace, name, overload, definition, schemas)
-
-
-@builder
-def make_operator(  # noqa: PLR0917 - the stream calls it by position
-    loading: Loading,
-    namespace: str,
-    name: str,
-    overload: str | None,
-    definition: Any,
-    schemas: list[tuple[str, Any]],
-) -> Any:
-    """`definition` needs only to have been made; `schemas` are those of an operator without one."""
-    import torch
-
-    if schemas:
-        kernel = _unknown(loading, namespace, name)
-        loading.undo.callback(objects.define_in_library(namespace, name, schemas, kernel))
-    packet = getattr(getattr(torch.ops, namespace), name)
-    return packet if overload is None else getattr(packet, overload or "default")
-
-
-def _unknown(loading: Loading, namespace: str, name: str) -> Any:
-    def implementation(*arguments: Any, **keywords: Any) -> Any:
-        loading.touch(f"torch.ops.{namespace}.{name}")
-        raise MissingError(
-            f"the kernel of torch.ops.{namespace}.{name} is not in the recording, only its schema and its fake; "
-            "import the library that defines it before the replay"
-        )
-
-    return implementation
-
-
-def reduce_custom_op(dumping: Dumping, definition: Any) -> Reduced:
-    """Schema and function; fake, backward and vmap follow, because they may refer to the operator."""
-    made, registered = objects.custom_op_parts(definition)
-    return make_custom_op, made, registered, None, None, fill_custom_op
-
-
-@builder
-def make_custom_op(loading: Loading, name: str, schema: str, function: Any) -> Any:
-    """The operator with its kernel; unregistered when the load ends."""
-    made, undo = objects.make_custom_op(name, schema, function)
-    loading.undo.callback(undo)
-    loading.keep.append(made)
-    return made
-
-
-@builder
-def fill_custom_op(loading: Loading, definition: Any, state: Reduced) -> None:
-    """Register the rest."""
-    fake, backward, setup_context, vmap = state
-    if fake is not None:
-        definition.register_fake(fake)
-    if backward is not None:
-        definition.register_autograd(backward, setup_context=setup_context)
-    if vmap is not None:
-        definition.register_vmap(vmap)
 
 
 def reduce_wrapped_function(dumping: Dumping, function: Any) -> Any:
@@ -263,4 +204,6 @@ def reduce_neural_module(dumping: Dumping, module: Any) -> Any:
     getter = getattr(type(module), "__getstate__", None)
     if getattr(getter, "__module__", "").startswith("torch.nn.utils"):
         return make_plain, (type(module),), (dict(module.__dict__), {}), None, None, fill_plain
+    if objects.is_captured_backward(module):
+        return autograd_objects.reduce_captured(dumping, module)
     return reduce_object(dumping, module)

@@ -11,8 +11,8 @@ from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import found_by_name
 from replay.shipping.loading import Loading, builder
 from replay.shipping.modules import import_real
-from replay.shipping.others import fill_plain, make_plain
 from replay.shipping.placeholders import Placeholder, missing_here
+from replay.shipping.plain import fill_plain, make_plain
 
 SETTINGS = (
     *("do_not_specialize", "do_not_specialize_on_alignment"),

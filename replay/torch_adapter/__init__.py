@@ -2,6 +2,11 @@
 
 features        what this torch can do; the only place that compares versions
 hooks           observe every attempt to compile a frame
+entries         exports and ahead-of-time compilation, which the hooks alone do not tell
+later           failures after a frame was compiled
+stances         the stances of torch.compiler.set_stance
+backward_nodes  the operators of graphs that compiled autograd captured
+distributed     ranks and process groups; being one rank alone
 failures        an exception of the compiler -> ErrorInfo
 tensors         tensors and storages <-> specs and bytes
 state           configs, modes, generators: captured, restored, compared

@@ -18,7 +18,7 @@ from typing import Any
 from replay.recording import Difference
 from replay.torch_adapter import deviation, features
 from replay.torch_adapter.deviation import Trio
-from replay.torch_adapter.graphs import Intercepted, Snapshot
+from replay.torch_adapter.interception import Intercepted, Snapshot
 
 Observer = Callable[[Difference, Snapshot], None]
 """Gets what differs, while the frame is still on the stack, and the inputs as they were."""

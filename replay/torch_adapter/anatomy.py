@@ -7,6 +7,7 @@ reached, or worth leaving out, is decided in `replay.recorder`.
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 from replay.torch_adapter import features
@@ -16,12 +17,17 @@ TABLES = ("_modules", "_parameters", "_buffers")
 
 def is_module(value: Any) -> bool:
     """Whether it is a torch.nn.Module."""
-    return isinstance(value, features.module("torch").nn.Module)
+    return is_module_class(type(value))
+
+
+def is_module_class(cls: type) -> bool:
+    """Whether a class is one of modules."""
+    return issubclass(cls, features.module("torch").nn.Module)
 
 
 def is_tensor(value: Any) -> bool:
     """Whether it is a tensor of any class."""
-    return isinstance(value, features.module("torch").Tensor)
+    return issubclass(type(value), features.module("torch").Tensor)
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -89,8 +95,9 @@ def tensor_nbytes(tensor: Any) -> int:
 
 def is_torchs(value: Any) -> bool:
     """Whether it is a constant, function or class of torch's own (a dtype, a device, torch.relu)."""
-    kind = value if isinstance(value, type) else type(value)
-    name = getattr(value, "__module__", None) if callable(value) else kind.__module__
+    kind = value if issubclass(type(value), type) else type(value)
+    function = type(value) in (types.FunctionType, types.BuiltinFunctionType)
+    name = value.__module__ if function else kind.__module__
     return str(name or kind.__module__).partition(".")[0] == "torch" and not is_module(value)
 
 

@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType
 from typing import Any, Literal
 
-from replay.torch_adapter import features
+from replay.torch_adapter import entries, features, stances
 
-Fate = Literal["begun", "compiled", "skipped", "raised", "suppressed", "graph_break"]
+Fate = Literal["begun", "compiled", "skipped", "raised", "suppressed", "graph_break", "refused"]
 """What became of an attempt. `begun`: not known yet; `suppressed`: an error that `suppress_errors` hid;
-`graph_break`: a failure that Dynamo turned into running the frame uncompiled."""
+`graph_break`: a failure that Dynamo turned into running the frame uncompiled; `refused`: the stance
+`fail_on_recompile` let nobody try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Attempt:
     error: BaseException | None
     seconds: float
     breaks: tuple[Break, ...] = ()
+    entry: entries.Entry | None = None  # where this is a way in that is no compiled function's call
 
     @property
     def fullgraph(self) -> bool:
@@ -119,6 +121,7 @@ class _Watch:
 _lock = threading.RLock()
 _watches: list[_Watch] = []
 _originals: dict[str, Callable[..., Any]] = {}
+_undo: list[Callable[[], None]] = []
 _local = threading.local()
 
 
@@ -158,9 +161,13 @@ def _install() -> None:
         owner = getattr(convert_frame, name)
         _originals[name] = owner.__call__
         owner.__call__ = wrap(owner.__call__, convert_frame)
+    _undo.append(entries.install(_entry_failed, _notify))
+    _undo.append(stances.install(_refused))
 
 
 def _uninstall() -> None:
+    while _undo:
+        _undo.pop()()
     convert_frame = features.module("torch._dynamo.convert_frame")
     for name, original in _originals.items():
         getattr(convert_frame, name).__call__ = original
@@ -287,11 +294,36 @@ def _compile_id(frame_state: Any) -> str | None:
     return f"{number}/{counter[number] - 1}" if number in counter else f"{number}/?"
 
 
+def _refused(frame: Any, converter: Any) -> None:
+    _notify(_attempt(converter, frame, None, _reasons())("refused"))
+
+
+def _entry_failed(
+    entry: entries.Entry, traced: entries.Traced, converter: entries.Converter, error: BaseException
+) -> None:
+    _notify(
+        Attempt(
+            code=traced.code,
+            f_globals=traced.f_globals,
+            f_locals=traced.f_locals,
+            closure=traced.closure,
+            converter=converter,
+            compile_id=None,
+            fate="raised",
+            error=error,
+            seconds=0.0,
+            entry=entry,
+        )
+    )
+
+
 def _innermost_first() -> tuple[_Watch, ...]:
     with _lock:
         return tuple(reversed(_watches))
 
 
 def _notify(attempt: Attempt) -> None:
+    if attempt.fate == "raised" and attempt.entry is None and entries.held(attempt):
+        return  # told with the entry that it fails, or when that went well
     for watch in _innermost_first():
         watch.observer(attempt)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from replay.torch_adapter import features
+from replay.torch_adapter import features, stances
 from replay.torch_adapter.hooks import LiveFrame
 
 BackwardObserver = Callable[[str, BaseException], None]
@@ -75,6 +75,12 @@ def _notify(context: Any, error: BaseException) -> None:
 def short_id(compile_id: Any) -> str:
     """As "3/1": torch's compile id without what compiled autograd puts before it and the attempt's number after."""
     return f"{compile_id.frame_id}/{compile_id.frame_compile_id}"
+
+
+def place_of(error: BaseException) -> TracebackType | None:
+    """The part of a traceback that is the failing frame's, where the error is one of running code."""
+    live = failing_frame(error)
+    return failing_backward(error)[1] or (live[1] if live else None) or stances.refusal(error)
 
 
 def failing_frame(error: BaseException) -> tuple[LiveFrame, TracebackType] | None:

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from replay.errors import UnsupportedTorchError
+from replay.torch_adapter import backward_nodes
+
+ASKED_BY_DYNAMO = {"einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack"})}
+"""What Dynamo itself asks of a library's module (`trace_rules.add_module_init_func`), before it traces anything."""
 
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
+
+_INNER = "_torchdynamo_orig_backend"
+"""Where torch's wrappers keep the backend that they wrap (torch >= 2.9)."""
 
 
 def find(path: str) -> Any:
@@ -67,10 +75,12 @@ def register_pytree(cls: type, registration: dict[str, Any]) -> Callable[[], Non
 
 def compiled_options(wrapper: Any) -> dict[str, Any]:
     """The arguments of `torch.compile` that made a compiled function or an `OptimizedModule`."""
-    context = wrapper.__dict__.get("dynamo_ctx") or _closure(wrapper).get("self")
+    context = wrapper.__dict__.get("dynamo_ctx") or closure_of(wrapper).get("self")
     if context is None:
         return {}
-    backend = find("torch._dynamo.eval_frame.innermost_backend")(context.callback)
+    backend = context.callback
+    while hasattr(backend, _INNER):
+        backend = getattr(backend, _INNER)
     name = getattr(backend, "compiler_name", None)
     options: dict[str, Any] = {"backend": name if isinstance(name, str) else backend}
     if isinstance(name, str) and getattr(backend, "config", None):
@@ -91,132 +101,68 @@ def wrapped_by_dynamo(function: Any) -> tuple[str, Any] | None:
     return ("disable" if values.get("_torchdynamo_disable") else "compile"), original
 
 
+def is_captured_backward(module: Any) -> bool:
+    """Whether a module is a graph of compiled autograd's: its code, not its nodes, is what a replay needs."""
+    graphs = sys.modules.get("torch.fx.graph_module")
+    if graphs is None or not isinstance(module, graphs.GraphModule):
+        return False
+    variables = getattr(getattr(type(module), "forward", None), "__globals__", {})
+    return any(name.startswith(backward_nodes.MARK) for name in variables)
+
+
+def without_graph(module: Any) -> dict[str, Any]:
+    """What a graph module holds as any other module does, and which inputs its code may drop as it runs."""
+    import torch
+
+    kept = {*torch.nn.Module().__dict__, "meta"}
+    tensors = {*module._parameters, *module._buffers, *module._modules}
+    return {name: value for name, value in module.__dict__.items() if name in kept or name in tensors}
+
+
+def is_context(cls: type) -> bool:
+    """Whether this is the class of the `ctx` that a user's autograd.Function gets."""
+    function = sys.modules.get("torch.autograd.function")
+    base = getattr(function, "BackwardCFunction", None)
+    return base is not None and issubclass(cls, base) and hasattr(cls, "_forward_cls")
+
+
+def function_of(context: Any) -> Any:
+    """The autograd.Function that a context belongs to."""
+    return type(context)._forward_cls
+
+
+def make_context(function: Any) -> Any:
+    """A context of this autograd.Function, as its `apply` makes one."""
+    return function._backward_cls()
+
+
 def original_module(module: Any) -> Any:
     """The module that was compiled."""
     return module._orig_mod
 
 
-def custom_ops(names: frozenset[str]) -> list[Any]:
-    """The operators defined in Python that code with these names may reach as `torch.ops.namespace.name`."""
-    if "torch._library.custom_ops" not in sys.modules or "ops" not in names:
-        return []
-    import torch
-
-    found = [
-        operator
-        for name, operator in list(find("torch._library.custom_ops.OPDEFS").items())
-        if _is_named(name, names)
-    ]
-    defined = {name.partition(".")[0] for name in find("torch.library._defs")}
-    for name in sorted(defined - set(find("torch._library.custom_ops.OPDEFS"))):
-        if _is_named(name, names):
-            namespace, _, short = name.partition("::")
-            found.append(getattr(getattr(torch.ops, namespace), short))
-    return found
-
-
-def _is_named(qualified: str, names: frozenset[str]) -> bool:
-    namespace, _, name = qualified.replace("/", "::").partition("::")
-    return namespace in names and name in names
-
-
-def custom_op_type() -> Any:
-    """The class of operators that `torch.library.custom_op` makes."""
-    return find("torch._library.custom_ops.CustomOpDef")
-
-
-def holds_operators(cls: type) -> bool:
-    """Whether a class of modules is that of `torch.ops` or one of its namespaces."""
-    return cls.__module__ == "torch._ops"
-
-
-def custom_op_definition(qualified_name: str) -> Any:
-    """The `CustomOpDef` of an operator, None if it is not one."""
-    return find("torch._library.custom_ops.OPDEFS").get(qualified_name)
-
-
-def custom_op_parts(definition: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What makes a custom operator again: (name, schema, function), and (fake, backward, setup_context, vmap)."""
-    return (definition._qualname, definition._schema, definition._init_fn), (
-        definition._abstract_fn,
-        definition._backward_fn,
-        definition._setup_context_fn,
-        getattr(definition, "_vmap_fn", None),
-    )
-
-
-def make_custom_op(qualified_name: str, schema: str, function: Any) -> tuple[Any, Callable[[], None]]:
-    """Define the operator, or find it if this process has it; the second result undoes what was done."""
-    existing = custom_op_definition(qualified_name)
-    if existing is not None:
-        return existing, lambda: None
-    kind = find("torch._library.custom_ops.CustomOpDef")
-    namespace, _, name = qualified_name.partition("::")
-    made = kind(namespace, name, schema, function)
-    made.register_kernel(None)(function)
-
-    def undo() -> None:
-        made._lib._destroy()
-        find("torch._library.custom_ops.OPDEFS").pop(qualified_name, None)
-
-    return made, undo
-
-
 def forget_imports() -> None:
-    """Drop the modules that Dynamo remembers by name, because other ones have these names now.
+    """Drop the modules that Dynamo remembers by name, where other ones have these names now.
 
     Without Dynamo's cache (it was not imported, or this torch has none) there is nothing to forget.
     """
     dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
     clear = getattr(getattr(dynamo, "_import_module", None), "cache_clear", None)
-    if clear is not None:
-        clear()
+    if clear is None:
+        return
+    clear()
+    for module in list(sys.modules.values()):
+        variables = getattr(module, "__dict__", None)
+        if type(variables) is dict:
+            for alias in [name for name in variables if type(name) is str and name.startswith(_ALIAS)]:
+                meant = variables[alias]
+                if isinstance(meant, ModuleType) and sys.modules.get(meant.__name__) is not meant:
+                    del variables[alias]
 
 
-def operator_parts(operator: Any) -> tuple[str, str, str | None]:
-    """(namespace, name, overload) of an `OpOverload`, or with None of an `OpOverloadPacket`."""
-    if hasattr(operator, "_qualified_op_name"):
-        namespace, _, name = operator._qualified_op_name.partition("::")
-        return namespace, name, None
-    namespace, _, name = operator._schema.name.partition("::")
-    return namespace, name, operator._overloadname
-
-
-def library_schemas(namespace: str, name: str) -> list[tuple[str, Any]]:
-    """(schema, fake) of each overload of an operator that `torch.library.Library.define` made; none for torch's own."""
-    import torch
-
-    known = {entry.replace("/", "::") for entry in find("torch.library._defs")}
-    full = f"{namespace}::{name}"
-    if not any(entry.partition(".")[0] == full for entry in known):
-        return []
-    packet = getattr(getattr(torch.ops, namespace), name)
-    registry = find("torch._library.simple_registry.singleton")
-    found = []
-    for overload in packet.overloads():
-        schema = getattr(packet, overload)._schema
-        kernel = registry.find(full).fake_impl.kernel
-        found.append((str(schema).partition("::")[2], kernel.func if kernel is not None else None))
-    return found
-
-
-def define_in_library(
-    namespace: str, name: str, schemas: list[tuple[str, Any]], implementation: Any
-) -> Callable[[], None]:
-    """Define an operator by schema and fake; calling it calls `implementation`. Nothing if it is there already."""
-    import torch
-
-    if hasattr(getattr(torch.ops, namespace), name):
-        return lambda: None
-    library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
-    for schema, fake in schemas:
-        library.define(schema)
-        short = schema.partition("(")[0]
-        library.impl(short, implementation, "CompositeExplicitAutograd")
-        if fake is not None:
-            torch.library.register_fake(f"{namespace}::{short}", fake, lib=library)
-    undo: Callable[[], None] = library._destroy
-    return undo
+_ALIAS = "__import_"
+"""Under such names Dynamo puts a module that inlined code uses into the globals of the frame; it expects the same one
+there the next time."""
 
 
 def make_typed_storage(storage: Any, dtype: Any) -> Any:
@@ -229,7 +175,8 @@ def untyped_storage(storage: Any) -> Any:
     return storage._untyped_storage
 
 
-def _closure(function: Any) -> dict[str, Any]:
+def closure_of(function: Any) -> dict[str, Any]:
+    """A function's closure variables that have a value, by name."""
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if cells else ()
     found = {}

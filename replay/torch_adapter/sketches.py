@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from replay.torch_adapter import features
+from replay.torch_adapter import features, kinds
 from replay.torch_adapter.undisturbed import undisturbed
 
 
@@ -20,6 +20,7 @@ class Tensor:
     parameter: bool
     class_name: str
     alive: Any  # a weak reference to the tensor itself
+    special: bool = False  # of a class or layout that `meta` does not show
 
     @classmethod
     def of(cls, tensor: Any) -> Any:
@@ -33,9 +34,10 @@ class Tensor:
             except (RuntimeError, AttributeError, TypeError):
                 return None
             device = str(tensor.device)
+            special = not kinds.is_ordinary(tensor)
         kind = type(tensor)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor))
+        return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor), special)
 
 
 def is_tensor(value: Any) -> bool:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from replay.recording import Drift
-from replay.torch_adapter import devices, features
+from replay.torch_adapter import devices, features, stances
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
@@ -36,6 +36,7 @@ def capture() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
         "cudnn": {name: bool(getattr(torch.backends.cudnn, name)) for name in _CUDNN},
+        "stance": stances.current(),
         "sdp": {name: bool(getattr(torch.backends.cuda, f"{name}_sdp_enabled")()) for name in _SDP},
     }
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -61,6 +62,7 @@ ORDINARY: Mapping[str, Any] = {
     "fill_uninitialized_memory": True,
     "matmul_precision": "highest",
     "anomaly": False,
+    "stance": "default",
 }
 """What a fresh process has; reports show what differs from it."""
 

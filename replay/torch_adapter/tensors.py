@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from replay.errors import MissingError
 from replay.recording import StorageSpec, TensorSpec
-from replay.torch_adapter import features, sketches, synthesis
+from replay.torch_adapter import features, kinds, sketches, synthesis
 
 Policy = Literal["auto", "full", "metadata"]
 
@@ -55,6 +55,7 @@ class TensorCollector:
         self._torch = features.module("torch")
         self._specs: dict[str, TensorSpec] = {}
         self._keys: dict[int, str] = {}
+        self._bases: set[str] = set()  # keys of tensors that only views of theirs are recorded of
         self._alive: list[Any] = []
         self._storages: dict[int, tuple[str, _Storage]] = {}
         self._declared: dict[str, StorageSpec] = {}
@@ -62,16 +63,32 @@ class TensorCollector:
     def add(self, tensor: Any) -> str | None:
         """The key of an ordinary dense tensor or Parameter; None for what is neither (subclasses, sparse, ...)."""
         known = self._keys.get(id(tensor))
+        if known is not None and known not in self._bases:
+            return known
+        if not kinds.is_ordinary(tensor):
+            return None
+        key = self._note(tensor, self._spec(tensor))
+        self._bases.discard(key)
+        if tensor.is_leaf and tensor.grad is not None:
+            self._specs[key] = replace(self._specs[key], grad=self.add(tensor.grad))
+        base = tensor._base if tensor._is_view() else None
+        if base is not None and kinds.is_ordinary(base):
+            self._specs[key] = replace(self._specs[key], base=self._add_base(base))
+        return key
+
+    def _add_base(self, base: Any) -> str:
+        """The key of what a recorded tensor is a view of. None of its bytes are wanted for that."""
+        known = self._keys.get(id(base))
         if known is not None:
             return known
-        if not self._ordinary(tensor):
-            return None
-        key = f"t{len(self._specs)}"
-        self._keys[id(tensor)] = key
+        key = self._note(base, self._spec(base, wanted=False))
+        self._bases.add(key)
+        return key
+
+    def _note(self, tensor: Any, spec: TensorSpec) -> str:
+        key = self._keys.setdefault(id(tensor), f"t{len(self._specs)}")
         self._alive.append(tensor)
-        self._specs[key] = spec = self._spec(tensor)
-        if tensor.is_leaf and tensor.grad is not None:
-            self._specs[key] = replace(spec, grad=self.add(tensor.grad))
+        self._specs[key] = spec
         return key
 
     def add_storage(self, storage: Any) -> str:
@@ -143,17 +160,7 @@ class TensorCollector:
             part = window[at : at + CHUNK].cpu()
             yield memoryview((ctypes.c_char * part.numel()).from_address(part.data_ptr())).cast("B")
 
-    def _ordinary(self, tensor: Any) -> bool:
-        torch = self._torch
-        return (
-            type(tensor) in (torch.Tensor, torch.nn.Parameter)
-            and tensor.layout is torch.strided
-            and not tensor.is_quantized
-            and not tensor.is_nested
-            and not _is_wrapped(torch, tensor)
-        )
-
-    def _spec(self, tensor: Any) -> TensorSpec:
+    def _spec(self, tensor: Any, *, wanted: bool = True) -> TensorSpec:
         torch = self._torch
         meta = tensor.device.type == "meta"
         return TensorSpec(
@@ -162,7 +169,7 @@ class TensorCollector:
             offset=int(tensor.storage_offset()),
             dtype=str(tensor.dtype).removeprefix("torch."),
             device=str(tensor.device),
-            storage=None if meta else self._storage(tensor),
+            storage=None if meta else self._storage(tensor, wanted),
             kind=_kind(torch, tensor),
             requires_grad=bool(tensor.requires_grad),
             is_leaf=bool(tensor.is_leaf),
@@ -172,13 +179,15 @@ class TensorCollector:
             persistent=bool(getattr(tensor, "persistent", True)),
         )
 
-    def _storage(self, tensor: Any) -> str:
+    def _storage(self, tensor: Any, wanted: bool) -> str:
         handle = tensor.untyped_storage()
         identity = int(features.require(handle, "_cdata"))
         if identity not in self._storages:
             key = f"s{len(self._storages)}"
             self._storages[identity] = (key, _Storage(handle, str(tensor.device), 0, 0))
         key, storage = self._storages[identity]
+        if not wanted:
+            return key
         start, stop = _extent(tensor)
         storage.widen(start, stop)
         name = str(tensor.dtype).removeprefix("torch.")
@@ -252,7 +261,8 @@ class TensorBuilder:
                 raise MissingError(
                     f"the bundle's values refer to the tensor {key!r}, which its manifest lacks"
                 )
-            self._built[key] = self._build(spec)
+            view = self._view(spec)
+            self._built[key] = self._build(spec) if view is None else view
             if spec.grad is not None:
                 self._built[key].grad = self.get(spec.grad)
         return self._built[key]
@@ -260,6 +270,28 @@ class TensorBuilder:
     def get_storage(self, key: str) -> Any:
         """The bare storage that was recorded under a tensor's key."""
         return self.get(key).untyped_storage()
+
+    def device(self, name: str) -> str:
+        """Where a device of the recording is found here."""
+        return self._device(name)
+
+    def _view(self, spec: TensorSpec) -> Any:
+        """A view of its base, if it was one; None where that would be another tensor than the recorded one.
+
+        Dynamo can tell: it makes its fake of a view by way of the base's, which decides on names in error messages.
+        """
+        if spec.base is None or spec.kind != "tensor" or spec.inference:
+            return None
+        torch, base = self._torch, self.get(spec.base)
+        if str(base.dtype).removeprefix("torch.") != spec.dtype or base.is_conj() or base.is_neg():
+            return None
+        with torch.inference_mode(False), torch.set_grad_enabled(spec.requires_grad and not spec.is_leaf):
+            tensor = base.as_strided(spec.shape, spec.stride, spec.offset)
+            tensor = _with_bits(torch, tensor, conj=spec.conj, neg=spec.neg)
+        if spec.requires_grad and spec.is_leaf and tensor.is_leaf:
+            tensor.requires_grad_()
+        same = (tensor.requires_grad, tensor.is_leaf) == (spec.requires_grad, spec.is_leaf)
+        return tensor if same else None
 
     def _build(self, spec: TensorSpec) -> Any:
         torch = self._torch
@@ -344,12 +376,6 @@ def _kind(torch: Any, tensor: Any) -> Literal["tensor", "parameter", "buffer"]:
     if type(tensor) is torch.nn.Parameter:
         return "parameter"
     return "buffer" if getattr(tensor, "_is_buffer", False) else "tensor"
-
-
-def _is_wrapped(torch: Any, tensor: Any) -> bool:
-    """Whether functorch wrapped it: inside vmap, grad, ..."""
-    functorch = features.require(features.require(torch, "_C"), "_functorch")
-    return bool(features.require(functorch, "is_functorch_wrapped_tensor")(tensor))
 
 
 def _extent(tensor: Any) -> tuple[int, int]:

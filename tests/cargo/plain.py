@@ -32,6 +32,8 @@ VARIABLE = contextvars.ContextVar("v", default=5)
 VARIABLE.set(6)
 ARGUMENTS = [(1, 2), ("ab",), ("x", "ab"), (2,)]
 T = typing.TypeVar("T", bound="Shape")
+P = typing.ParamSpec("P")
+Identity = typing.NewType("Identity", int)
 
 
 def scale(value, by=2, *, plus=0):
@@ -574,10 +576,15 @@ class Ordered(collections.OrderedDict):
         "logger": logging.getLogger("cargo.log"),
         "union": typing.Optional[int],  # noqa: UP045
         "alias": list[int],
+        "parameters": [P, P.args, P.kwargs],
+        "new type": Identity,
     }
 )
 def values_of_the_standard_library(value):
     assert value["deque"].maxlen == 5 and value["default"]["new"] == [] and value["counter"]["a"] == 2
+    variable, positional, keywords = value["parameters"]
+    assert positional.__origin__ is variable and keywords == variable.kwargs and variable.__name__ == "P"
+    assert value["new type"](3) == 3 and value["new type"].__supertype__ is int
     assert value["chain"]["b"] == 2 and value["ordered"].first() == "b" and value["list"] == [1, 2]
     assert value["list"].extra == 1 and value["dict"].note == "n" and value["dict"]["k"] == 1
     assert (

@@ -2,6 +2,7 @@
 # needs: omegaconf
 # record: {"ship": ["omegaconf"]}
 # hides: omegaconf
+# note: not among the packages that the tests install
 
 import torch
 from omegaconf import OmegaConf

@@ -1,0 +1,24 @@
+"""Objects of torch.distributions"""
+
+import torch
+from torch import distributions
+
+normal = distributions.Normal(torch.tensor([1.0, 2.0, 3.0]), torch.ones(3))
+mixture = distributions.MixtureSameFamily(
+    distributions.Categorical(torch.tensor([0.5, 0.5])), distributions.Normal(torch.zeros(2), torch.ones(2))
+)
+flow = distributions.TransformedDistribution(normal, [distributions.transforms.ExpTransform()])
+
+
+@torch._dynamo.disable
+def describe():
+    raise ValueError(f"{mixture.mean} {flow.base_dist.loc.tolist()} {flow.log_prob(torch.ones(3))}")
+
+
+@torch.compile(backend="eager")
+def use(x):
+    y = normal.log_prob(x)
+    return describe()
+
+
+use(torch.ones(2, 3))
