@@ -227,11 +227,16 @@ class TensorCollector:
         return kept
 
 
+def _real(device: str) -> None:
+    """No tensor is fake."""
+
+
 class TensorBuilder:
     """Builds recorded tensors. Two specs with one storage share memory again; each key is built once.
 
     `blob(entry)` gives the window's bytes, writable and private to this process. `device(name)` tells where a
-    device of the recording is found here; it raises MissingError for one that is not.
+    device of the recording goes. `fake(device)` gives what makes a fake tensor there over one without memory; None
+    where real ones are wanted.
     """
 
     def __init__(
@@ -240,12 +245,13 @@ class TensorBuilder:
         storages: Mapping[str, StorageSpec],
         blob: Callable[[str], memoryview],
         device: Callable[[str], str] = str,
+        fake: Callable[[str], Callable[[Any], Any] | None] = _real,
     ) -> None:
         self._torch = features.module("torch")
         self._specs, self._storage_specs = tensors, storages
-        self._blob, self._device = blob, device
+        self._blob, self._device, self._fake = blob, device, fake
         self._built: dict[str, Any] = {}
-        self._storages: dict[str, Any] = {}
+        self._storages: dict[str, tuple[Any, Callable[[Any], Any] | None]] = {}
 
     def get(self, key: str) -> Any:
         """The tensor of a key; the same object each time."""
@@ -296,24 +302,31 @@ class TensorBuilder:
             if not spec.requires_grad:
                 return tensor
             leaf = tensor.requires_grad_()
-        return leaf if spec.is_leaf else _nonleaf(torch, leaf)
+        return leaf if spec.is_leaf else _nonleaf(torch, leaf, lambda: self._dense(spec))
 
     def _dense(self, spec: TensorSpec) -> Any:
         torch = self._torch
         dtype = features.require(torch, spec.dtype)
         if spec.storage is None:
             return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=spec.device)
-        storage = self._storage(spec.storage)
+        storage, fake = self._storage(spec.storage)
         bare = torch.empty(0, dtype=dtype, device=storage.device)
         tensor = bare.set_(storage, spec.offset, spec.shape, spec.stride)
+        tensor = tensor if fake is None else fake(tensor)
         return _with_bits(torch, tensor, conj=spec.conj, neg=spec.neg)
 
-    def _storage(self, key: str) -> Any:
+    def _storage(self, key: str) -> tuple[Any, Callable[[Any], Any] | None]:
+        """The memory, and what makes a fake tensor over it where it has none."""
         if key not in self._storages:
             spec = self._storage_specs[key]
             device = self._device(spec.device)
-            flat = self._bytes(spec)
-            self._storages[key] = (flat if device == "cpu" else flat.to(device)).untyped_storage()
+            fake = self._fake(device)
+            if fake is None:
+                flat = self._bytes(spec)
+                flat = flat if device == "cpu" else flat.to(device)
+            else:
+                flat = self._torch.empty(spec.nbytes, dtype=self._torch.uint8, device="meta")
+            self._storages[key] = (flat.untyped_storage(), fake)
         return self._storages[key]
 
     def _bytes(self, spec: StorageSpec) -> Any:
@@ -334,17 +347,15 @@ class TensorBuilder:
         return whole
 
 
-def _nonleaf(torch: Any, leaf: Any) -> Any:
-    """A non-leaf tensor over the leaf's memory that is no view of it."""
+def _nonleaf(torch: Any, leaf: Any, again: Callable[[], Any]) -> Any:
+    """A non-leaf tensor that is no view of the leaf; `again` makes a bare one over the leaf's memory."""
 
     class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
         """Stands for the operation that made a recorded non-leaf tensor."""
 
         @staticmethod
         def forward(ctx: Any, source: Any) -> Any:
-            bare = torch.empty(0, dtype=source.dtype, device=source.device)
-            made = bare.set_(source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
-            return _with_bits(torch, made, conj=source.is_conj(), neg=source.is_neg())
+            return again()
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:
