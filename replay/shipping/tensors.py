@@ -48,6 +48,9 @@ def reduce_special_tensor(dumping: Dumping, tensor: Any) -> Reduced:
         kind, parts, traits = kinds.take_apart(tensor)
     except MissingError as error:
         return reduce_lost(dumping, tensor, str(error))
+    for part in kinds.structure(kind, parts):
+        if dumping.tensors.add(part) is not None:
+            dumping.tensors.pin(part)
     state = (*kinds.python_state(kind, tensor), kinds.hooks_of(tensor), kinds.gradient_of(tensor))
     arguments = (kind, type(tensor), parts, traits)
     return make_special_tensor, arguments, state, None, None, fill_special_tensor

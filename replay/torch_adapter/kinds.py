@@ -33,6 +33,13 @@ COMPRESSED = {
 LIBRARYS_OWN = frozenset({"fake", "nested_jagged", "distributed"})
 """Kinds of torch's own subclasses, whose private attributes are set when they are made."""
 
+STRUCTURE = {
+    "sparse_coo": ("indices",),
+    "sparse_compressed": ("compressed", "plain"),
+    "nested_jagged": ("offsets", "lengths", "min_seqlen", "max_seqlen"),
+    "nested_strided": ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"),
+}
+
 CHANNELS = ("per_channel_affine", "per_channel_affine_float_qparams")
 
 
@@ -54,6 +61,11 @@ def take_apart(tensor: Any) -> Parts:
                 }
                 return kind, made, traits
     raise MissingError(f"replay knows no tensors like this one ({type(tensor).__qualname__}, {tensor.layout})")
+
+
+def structure(kind: str, parts: Mapping[str, Any]) -> list[Any]:
+    """The parts whose values say where the others belong: with made-up ones the tensor would be no valid one."""
+    return [parts[name] for name in STRUCTURE.get(kind, ()) if parts.get(name) is not None]
 
 
 def put_together(

@@ -56,6 +56,7 @@ class TensorCollector:
         self._specs: dict[str, TensorSpec] = {}
         self._keys: dict[int, str] = {}
         self._bases: set[str] = set()  # keys of tensors that only views of theirs are recorded of
+        self._pinned: set[str] = set()  # keys of storages that keep their bytes in any case
         self._alive: list[Any] = []
         self._storages: dict[int, tuple[str, _Storage]] = {}
         self._declared: dict[str, StorageSpec] = {}
@@ -98,6 +99,12 @@ class TensorCollector:
         assert key is not None  # a dense uint8 tensor is ordinary
         return key
 
+    def pin(self, tensor: Any) -> None:
+        """Keep the values of an added tensor whatever the policy: without them another tensor would be no valid one."""
+        key = self.key_of(tensor)
+        if key is not None and self._specs[key].storage is not None:
+            self._pinned.add(str(self._specs[key].storage))
+
     def declare(self, sketch: sketches.Tensor) -> Any:
         """A tensor on the device "meta" that stands for one of an earlier call: it is recorded by metadata."""
         key = f"t{len(self._specs)}"
@@ -115,8 +122,19 @@ class TensorCollector:
         return stand_in
 
     def key_of(self, tensor: Any) -> str | None:
-        """The key of a tensor that was added, without adding it."""
-        return self._keys.get(id(tensor))
+        """The key of a tensor that was added, or of one that cannot be told from it, without adding it."""
+        known = self._keys.get(id(tensor))
+        if known is not None or not kinds.is_ordinary(tensor) or tensor.device.type == "meta":
+            return known
+        identity = int(features.require(tensor.untyped_storage(), "_cdata"))
+        if identity not in self._storages:
+            return None
+        storage = self._storages[identity][0]
+        place = (storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+        for key, spec in self._specs.items():
+            if (spec.storage, spec.offset, spec.shape, spec.stride) == place and f"torch.{spec.dtype}" == str(tensor.dtype):
+                return key
+        return None
 
     @property
     def specs(self) -> Mapping[str, TensorSpec]:
@@ -129,6 +147,7 @@ class TensorCollector:
         `values_matter`: the failure came while code ran; auto then keeps floating-point values up to RUN_BUDGET.
         """
         real = self._real(policy, values_matter)
+        real |= self._pinned
         plans = dict(self._declared)
         for key, storage in self._storages.values():
             window = self._window(storage)
