@@ -32,7 +32,7 @@ from replay.recording import (
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
-from replay.torch_adapter import configs, environment, hooks, sketches, state
+from replay.torch_adapter import configs, environment, hooks, sketches, state, transforms
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
@@ -74,6 +74,7 @@ def write(
     stack = tuple(hooks.live_frames()) if later is None else later.stack
     config, config_objects = _split_config(attempt, backend)
     ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
+    ambient["transforms"] = transforms.running()
     modes = state.function_modes()
     with undisturbed():
         ambient["generators"] = state.generators()

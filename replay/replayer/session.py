@@ -23,7 +23,7 @@ from replay.replayer import process
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
-from replay.torch_adapter import compiling, configs, environment, hooks, later, state, tensors
+from replay.torch_adapter import compiling, configs, environment, hooks, later, state, tensors, transforms
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +89,7 @@ class _Replay:
         backend = stack.enter_context(self._backend(root, backend))
         loading = time.perf_counter() - self.started
         gate = self._gate()
+        stack.enter_context(transforms.entered(self.manifest.state.get("transforms", ())))
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
         if subject is root["function"]:

@@ -15,7 +15,7 @@ from replay.shipping.loading import Loading, builder
 from replay.shipping.others import fill_plain, make_plain, reduce_object
 from replay.shipping.placeholders import Placeholder
 from replay.torch_adapter import graphs as torchs_graphs
-from replay.torch_adapter import kinds, objects
+from replay.torch_adapter import objects, subclasses
 from replay.torch_adapter import operators as torchs_operators
 
 
@@ -52,7 +52,7 @@ def reducer_for(cls: type) -> Any:
 
     if issubclass(cls, (torch.Tensor, torch.UntypedStorage)):
         return tensors.reduce_tensor if issubclass(cls, torch.Tensor) else tensors.reduce_storage
-    if kinds.is_modes_type(cls):
+    if subclasses.is_modes_type(cls):
         return tensors.reduce_fake_mode
     if issubclass(cls, torch.nn.Module):
         return _module_reducer(cls)

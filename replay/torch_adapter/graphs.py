@@ -32,7 +32,9 @@ def is_scripted(cls: type) -> bool:
     return any(base.__module__ == "torch.jit._script" for base in cls.__mro__)
 
 
-def graph_parts(module: Any, reference: Callable[[int], Any]) -> tuple[Any, str, dict[str, Any], list[Node], Any]:
+def graph_parts(
+    module: Any, reference: Callable[[int], Any]
+) -> tuple[Any, str, dict[str, Any], list[Node], Any]:
     """Class, name, attributes, nodes and code generator. `reference` stands for the node of a number."""
     cls = type(module)
     graph = module.graph
@@ -81,7 +83,11 @@ def make_graph_module(base: Any, name: str) -> Any:
 
 
 def fill_graph_module(
-    module: Any, state: Mapping[str, Any], nodes: Sequence[Node], generator: Any, number_of: Callable[[Any], Any]
+    module: Any,
+    state: Mapping[str, Any],
+    nodes: Sequence[Node],
+    generator: Any,
+    number_of: Callable[[Any], Any],
 ) -> None:
     """Give a module its attributes and its graph. `number_of` tells which node a reference stands for, else None."""
     fx = features.module("torch.fx")

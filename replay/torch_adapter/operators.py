@@ -14,10 +14,47 @@ from replay.torch_adapter.objects import closure_of, find
 
 TORCHS_OWN = frozenset(
     {
-        *("aten", "prim", "prims", "aten_custom", "higher_order", "quantized", "quantized_decomposed", "_quantized"),
-        *("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem", "fsdp", "_dtensor"),
-        *("inductor", "_inductor_test", "rngprims", "debugprims", "profiler", "static_runtime", "cuda", "streams"),
-        *("mkldnn", "mkl", "mkldnn_prepacked", "onednn", "xnnpack", "prepacked", "sparse", "_test", "debug", "export"),
+        *(
+            "aten",
+            "prim",
+            "prims",
+            "aten_custom",
+            "higher_order",
+            "quantized",
+            "quantized_decomposed",
+            "_quantized",
+        ),
+        *(
+            "c10d",
+            "_c10d_functional",
+            "_c10d_functional_autograd",
+            "c10d_functional",
+            "symm_mem",
+            "fsdp",
+            "_dtensor",
+        ),
+        *(
+            "inductor",
+            "_inductor_test",
+            "rngprims",
+            "debugprims",
+            "profiler",
+            "static_runtime",
+            "cuda",
+            "streams",
+        ),
+        *(
+            "mkldnn",
+            "mkl",
+            "mkldnn_prepacked",
+            "onednn",
+            "xnnpack",
+            "prepacked",
+            "sparse",
+            "_test",
+            "debug",
+            "export",
+        ),
         *("_caffe2", "metal", "vulkan", "vulkan_prepack", "mtia", "rpc", "dist", "_torch_testing", "_nnapi"),
     }
 )
@@ -66,7 +103,9 @@ def _reached(torch: Any) -> Iterator[str]:
     for namespace, operators in list(vars(torch.ops).items()):
         if namespace not in TORCHS_OWN and holds_operators(type(operators)):
             yield from (
-                f"{namespace}::{name}" for name, one in list(vars(operators).items()) if isinstance(one, packet)
+                f"{namespace}::{name}"
+                for name, one in list(vars(operators).items())
+                if isinstance(one, packet)
             )
 
 
@@ -88,13 +127,23 @@ def custom_op_parts(definition: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     kernels = {device: _kernel(wrapped) for device, wrapped in definition._backend_fns.items()}
     function, triton = definition._init_fn, is_triton_op(definition)
     rest = {
-        "kernels": {device: one for device, one in kernels.items() if one is not function and one is not None},
+        "kernels": {
+            device: one for device, one in kernels.items() if one is not function and one is not None
+        },
         "triton": triton,
-        "autocast": {device: dtype for device, dtype in getattr(definition, "_autocast_dtype", {}).items() if dtype},
+        "autocast": {
+            device: dtype for device, dtype in getattr(definition, "_autocast_dtype", {}).items() if dtype
+        },
     }
     tags = [tag.name for tag in getattr(definition, "_tags", None) or ()]
     return (
-        (definition._qualname, definition._schema, _of_triton(function) if triton else function, [*kernels], tags),
+        (
+            definition._qualname,
+            definition._schema,
+            _of_triton(function) if triton else function,
+            [*kernels],
+            tags,
+        ),
         (
             definition._abstract_fn,
             definition._backward_fn,
@@ -193,7 +242,9 @@ def library_schemas(namespace: str, name: str) -> list[tuple[Any, ...]]:
     for overload in packet.overloads():
         operator = getattr(packet, overload)
         tags = [tag.name for tag in operator.tags]
-        found.append((str(operator._schema).partition("::")[2], _fake_of(full, overload), _gradient_of(operator), tags))
+        found.append(
+            (str(operator._schema).partition("::")[2], _fake_of(full, overload), _gradient_of(operator), tags)
+        )
     return found
 
 

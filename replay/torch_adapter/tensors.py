@@ -132,7 +132,9 @@ class TensorCollector:
         storage = self._storages[identity][0]
         place = (storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
         for key, spec in self._specs.items():
-            if (spec.storage, spec.offset, spec.shape, spec.stride) == place and f"torch.{spec.dtype}" == str(tensor.dtype):
+            if (spec.storage, spec.offset, spec.shape, spec.stride) == place and f"torch.{spec.dtype}" == str(
+                tensor.dtype
+            ):
                 return key
         return None
 

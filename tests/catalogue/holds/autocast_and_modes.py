@@ -1,4 +1,5 @@
 """Contexts as values: autocast, no_grad, a profiler's record_function"""
+
 import torch
 
 cast = torch.autocast("cpu", dtype=torch.bfloat16)

@@ -1,4 +1,5 @@
 """An autograd.Function in the frame, with `setup_context` and `vmap`"""
+
 import torch
 
 

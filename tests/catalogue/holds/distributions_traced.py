@@ -1,4 +1,5 @@
 """Distributions that are traced"""
+
 import torch
 from torch import distributions
 

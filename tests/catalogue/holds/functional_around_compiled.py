@@ -1,4 +1,5 @@
 """A compiled function under `torch.vmap`: its arguments belong to a transform that was running"""
+
 import torch
 
 

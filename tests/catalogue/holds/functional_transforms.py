@@ -1,4 +1,5 @@
 """torch.func: `functional_call`, `stack_module_state`, `vmap`, `grad`, `jacrev`, `jvp` in a frame"""
+
 import torch
 from torch import func, nn
 

@@ -1,4 +1,5 @@
 """A function that torch.func transformed before it was compiled, and one that it transforms afterwards"""
+
 import torch
 from torch import func
 

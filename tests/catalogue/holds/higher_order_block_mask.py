@@ -1,4 +1,5 @@
 """The values of a BlockMask"""
+
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
 

@@ -1,4 +1,5 @@
 """`torch.utils.checkpoint`, plain and selective"""
+
 import functools
 
 import torch
@@ -8,7 +9,9 @@ layer = torch.nn.Linear(3, 4)
 
 
 def policy(ctx, op, *args, **kwargs):
-    return CheckpointPolicy.MUST_SAVE if op is torch.ops.aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+    return (
+        CheckpointPolicy.MUST_SAVE if op is torch.ops.aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+    )
 
 
 contexts = functools.partial(create_selective_checkpoint_contexts, policy)

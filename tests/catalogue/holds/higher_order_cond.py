@@ -1,4 +1,5 @@
 """`torch.cond` with branches that close over tensors and modules"""
+
 import torch
 
 scale = torch.full((3,), 2.0)

@@ -1,4 +1,5 @@
 """`flex_attention` with a score function over a tensor, and a BlockMask with a mask function"""
+
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

@@ -1,4 +1,5 @@
 """`while_loop`, `scan` and `associative_scan`"""
+
 import torch
 from torch._higher_order_ops import associative_scan, scan, while_loop
 

@@ -1,4 +1,5 @@
 """Triton kernels of the user's, with autotune, with heuristics, and through `triton_op`"""
+
 # needs: triton
 import torch
 import triton
@@ -39,7 +40,9 @@ scaled.register_kernel("cpu")(lambda x: x * 6)
 def describe(x):
     inner = kernel.fn
     configs = [(config.kwargs, config.num_warps) for config in kernel.configs]
-    raise ValueError(f"{type(kernel).__name__} {configs} {sorted(inner.values)} {inner.fn.arg_names} {scaled(x).tolist()}")
+    raise ValueError(
+        f"{type(kernel).__name__} {configs} {sorted(inner.values)} {inner.fn.arg_names} {scaled(x).tolist()}"
+    )
 
 
 @torch.compile(backend="eager")

@@ -1,4 +1,5 @@
 """An OptimizedModule, a module with compiled submodules, compiled and disabled functions among the globals"""
+
 import torch
 
 
@@ -16,7 +17,9 @@ class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.part = torch.compile(torch.nn.Linear(3, 4), backend="aot_eager")
-        self.list = torch.nn.ModuleList([torch.compile(torch.nn.Linear(4, 4), backend="eager", dynamic=False)])
+        self.list = torch.nn.ModuleList(
+            [torch.compile(torch.nn.Linear(4, 4), backend="eager", dynamic=False)]
+        )
         self.inner = torch.nn.Linear(4, 4)
         self.inner.compile(backend="eager")
 

@@ -1,4 +1,5 @@
 """The module of a torch.export program, and a graph of Dynamo's own export"""
+
 import torch
 
 

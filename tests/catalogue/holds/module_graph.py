@@ -1,4 +1,5 @@
 """A torch.fx.GraphModule, with functions of the user's in its graph"""
+
 import torch
 import torch.fx
 

@@ -1,4 +1,5 @@
 """Hooks of modules: forward, forward_pre, with keywords, full_backward, state_dict"""
+
 import torch
 
 seen = []
@@ -20,7 +21,9 @@ class Model(torch.nn.Module):
 model = Model()
 model.register_forward_pre_hook(pre, with_kwargs=True)
 model.register_forward_hook(lambda module, args, out: torch.cat([out, out], dim=1))
-model.linear.register_forward_hook(lambda module, args, kwargs, out: out + 1, with_kwargs=True, always_call=True)
+model.linear.register_forward_hook(
+    lambda module, args, kwargs, out: out + 1, with_kwargs=True, always_call=True
+)
 model.register_full_backward_hook(lambda module, grad_in, grad_out: seen.append("backward"))
 model.register_full_backward_pre_hook(lambda module, grad_out: seen.append("before"))
 model.register_state_dict_post_hook(lambda module, state, prefix, metadata: seen.append("saved"))

@@ -1,4 +1,5 @@
 """Hooks of modules that are traced into the graph"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Lazy modules, uninitialized parameters, non-persistent buffers and `nn.Buffer`"""
+
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 """A lazy module that is first called in a compiled frame"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Parametrizations, weight norm and spectral norm, new and old, and pruning masks"""
+
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune

@@ -1,4 +1,5 @@
 """The values of parametrized, normalized and pruned weights"""
+
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
@@ -16,7 +17,11 @@ def linear():
 own = linear()
 parametrize.register_parametrization(own, "weight", Symmetric())
 parts = [own, parametrizations.orthogonal(linear()), parametrizations.weight_norm(linear())]
-parts += [parametrizations.spectral_norm(linear()), nn.utils.weight_norm(linear()), nn.utils.spectral_norm(linear())]
+parts += [
+    parametrizations.spectral_norm(linear()),
+    nn.utils.weight_norm(linear()),
+    nn.utils.spectral_norm(linear()),
+]
 parts += [prune.l1_unstructured(linear(), "weight", amount=3)]
 model = nn.Sequential(*parts).eval()
 

@@ -1,4 +1,5 @@
 """ScriptModules and ScriptFunctions of torch.jit, scripted and traced"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """A `custom_op` with `register_autograd`, several outputs, and a backward that fails"""
+
 import torch
 
 

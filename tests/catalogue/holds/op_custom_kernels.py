@@ -1,4 +1,5 @@
 """A `custom_op` with a kernel for each device, that writes to its argument"""
+
 import torch
 
 

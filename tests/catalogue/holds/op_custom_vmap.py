@@ -1,4 +1,5 @@
 """A `custom_op` with `register_vmap`, under `torch.vmap` in the frame"""
+
 import torch
 
 

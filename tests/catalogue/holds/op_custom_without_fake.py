@@ -1,4 +1,5 @@
 """A `custom_op` without a fake, which Dynamo therefore cannot trace"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """An operator of `Library.define` with `register_fake`: traced; the message names its shape"""
+
 import torch
 
 library = torch.library.Library("catalogue_library", "DEF")

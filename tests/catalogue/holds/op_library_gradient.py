@@ -1,4 +1,5 @@
 """An operator of a `Library` with `torch.library.register_autograd`, traced under a gradient"""
+
 import torch
 
 library = torch.library.Library("catalogue_gradient", "DEF")

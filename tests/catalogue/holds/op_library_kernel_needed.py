@@ -1,4 +1,5 @@
 """An operator of a `Library` whose kernel the frame runs: only its schema and fake travel"""
+
 # expects: missing
 # names: torch.ops.catalogue_kernel.picked
 import torch

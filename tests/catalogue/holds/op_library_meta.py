@@ -1,4 +1,5 @@
 """An operator of a `Library` with a kernel for `Meta` instead of a fake: the kernel does not travel"""
+
 # expects: missing
 # names: torch.ops.catalogue_meta.tripled
 import torch

@@ -1,8 +1,14 @@
 """Operators, overloads and namespaces of torch as values"""
+
 import torch
 
 aten = torch.ops.aten
-TABLE = {"add": aten.add.Tensor, "relu": aten.relu, "cat": torch.ops.aten.cat.default, "prims": torch.ops.prims.sin}
+TABLE = {
+    "add": aten.add.Tensor,
+    "relu": aten.relu,
+    "cat": torch.ops.aten.cat.default,
+    "prims": torch.ops.prims.sin,
+}
 
 
 @torch.compile(backend="eager")

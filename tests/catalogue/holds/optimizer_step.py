@@ -1,4 +1,5 @@
 """A compiled step of an optimizer, whose state then has a wrong shape"""
+
 import torch
 
 model = torch.nn.Linear(2, 3)

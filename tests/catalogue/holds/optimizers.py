@@ -1,4 +1,5 @@
 """Optimizers, schedulers and a GradScaler, with the state of steps taken"""
+
 import copy
 
 import torch
@@ -9,7 +10,10 @@ model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 scheduler = torch.optim.lr_scheduler.SequentialLR(
     optimizer,
-    [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step + 1), torch.optim.lr_scheduler.StepLR(optimizer, 3)],
+    [
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step + 1),
+        torch.optim.lr_scheduler.StepLR(optimizer, 3),
+    ],
     milestones=[2],
 )
 scheduler.step()
@@ -26,7 +30,9 @@ def describe(*given):
     scheduler.step()
     rates = [group["lr"] for group in optimizer.param_groups]
     averaged = int(ema.n_averaged)
-    raise ValueError(f"{step} {int(optimizer.state[model.weight]['step'])} {rates} {scaler.get_scale()} {averaged}")
+    raise ValueError(
+        f"{step} {int(optimizer.state[model.weight]['step'])} {rates} {scaler.get_scale()} {averaged}"
+    )
 
 
 @torch.compile(backend="eager")

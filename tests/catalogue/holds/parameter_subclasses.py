@@ -1,4 +1,5 @@
 """Parameters that are subclasses: of Parameter, and around a subclass of Tensor"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """DTensors over a process group of several ranks"""
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh

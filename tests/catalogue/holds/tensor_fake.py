@@ -1,4 +1,5 @@
 """Fake tensors of the user's own mode, one of them on a device that is not there"""
+
 import torch
 from torch._subclasses import FakeTensorMode
 
@@ -12,7 +13,9 @@ like = mode.from_tensor(torch.ones(5, 6))
 @torch._dynamo.disable
 def describe(*given):
     assert len({id(one.fake_mode) for one in given}) == 1
-    raise ValueError(str([(type(one).__name__, one.device, tuple(one.shape), one.requires_grad) for one in given]))
+    raise ValueError(
+        str([(type(one).__name__, one.device, tuple(one.shape), one.requires_grad) for one in given])
+    )
 
 
 @torch.compile(backend="eager")

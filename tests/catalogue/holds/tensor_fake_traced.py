@@ -1,4 +1,5 @@
 """Fake tensors as arguments of a compiled function, inside their mode"""
+
 import torch
 from torch._subclasses import FakeTensorMode
 

@@ -1,4 +1,5 @@
 """Hooks of tensors: `register_hook` and `register_post_accumulate_grad_hook`"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Masked tensors of torch.masked"""
+
 import torch
 from torch.masked import masked_tensor
 
@@ -7,7 +8,9 @@ given = masked_tensor(torch.tensor([4.0, 5.0, 6.0]), torch.tensor([True, False, 
 
 @torch._dynamo.disable
 def describe():
-    raise ValueError(f"{type(given).__name__} {given.get_data().tolist()} {given.get_mask().tolist()} {given.sum()}")
+    raise ValueError(
+        f"{type(given).__name__} {given.get_data().tolist()} {given.get_mask().tolist()} {given.sum()}"
+    )
 
 
 @torch.compile(backend="eager")

@@ -1,4 +1,5 @@
 """Tensors and a module on the device meta"""
+
 import torch
 
 with torch.device("meta"):

@@ -1,4 +1,5 @@
 """Nested tensors of the jagged layout, with a gradient, and with a ragged dimension in the middle"""
+
 import torch
 
 values = torch.arange(24.0).reshape(6, 4).requires_grad_()

@@ -1,4 +1,5 @@
 """Nested tensors that share one raggedness"""
+
 import torch
 
 offsets = torch.tensor([0, 2, 6])

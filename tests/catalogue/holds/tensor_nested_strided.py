@@ -1,4 +1,5 @@
 """A nested tensor of the strided layout as an argument, which Dynamo refuses under `fullgraph`"""
+
 import torch
 
 

@@ -1,9 +1,16 @@
 """Quantized tensors: one scale, and one for each channel"""
+
 import torch
 
-whole = torch.quantize_per_tensor(torch.arange(6.0).reshape(2, 3), scale=0.5, zero_point=3, dtype=torch.quint8)
+whole = torch.quantize_per_tensor(
+    torch.arange(6.0).reshape(2, 3), scale=0.5, zero_point=3, dtype=torch.quint8
+)
 channels = torch.quantize_per_channel(
-    torch.arange(6.0).reshape(2, 3), torch.tensor([0.5, 0.25]), torch.tensor([0, 1]), axis=0, dtype=torch.qint8
+    torch.arange(6.0).reshape(2, 3),
+    torch.tensor([0.5, 0.25]),
+    torch.tensor([0, 1]),
+    axis=0,
+    dtype=torch.qint8,
 )
 
 

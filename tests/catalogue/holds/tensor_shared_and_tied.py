@@ -1,4 +1,5 @@
 """Parameters shared between modules, tied weights, two views of one storage"""
+
 import torch
 
 

@@ -1,8 +1,14 @@
 """Sparse tensors: CSR, CSC, BSR, BSC"""
+
 import torch
 
 dense = torch.tensor([[1.0, 0, 0, 2], [0, 3, 0, 0]])
-given = (dense.to_sparse_csr(), dense.to_sparse_csc(), dense.to_sparse_bsr((1, 2)), dense.to_sparse_bsc((2, 2)))
+given = (
+    dense.to_sparse_csr(),
+    dense.to_sparse_csc(),
+    dense.to_sparse_bsr((1, 2)),
+    dense.to_sparse_bsc((2, 2)),
+)
 given += (dense.to_sparse_csr(dense_dim=0).requires_grad_(),)
 
 

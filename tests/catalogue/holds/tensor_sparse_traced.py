@@ -1,4 +1,5 @@
 """A sparse tensor as an argument, which Dynamo refuses under `fullgraph`"""
+
 import torch
 
 matrix = torch.eye(4).to_sparse_csr()

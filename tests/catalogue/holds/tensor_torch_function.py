@@ -1,4 +1,5 @@
 """A tensor subclass with `__torch_function__` and attributes of its own"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """A tensor subclass without code of its own: its values, its strides and what it is a view of"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Tensors that are views: of an argument, of something that is gone, with dynamic shapes, and computed ones"""
+
 import torch
 
 base = torch.arange(60.0).reshape(10, 6)

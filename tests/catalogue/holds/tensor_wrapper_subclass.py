@@ -1,4 +1,5 @@
 """A wrapper subclass with `__torch_dispatch__`, as argument and as global"""
+
 import torch
 from torch.utils._pytree import tree_map_only
 

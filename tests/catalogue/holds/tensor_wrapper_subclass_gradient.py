@@ -1,4 +1,5 @@
 """A wrapper subclass of wrapper subclasses that requires a gradient"""
+
 import torch
 from torch.utils._pytree import tree_map_only
 

@@ -1,4 +1,5 @@
 """A wrapper subclass without `__tensor_flatten__`, with its tensors in a list and in a slot"""
+
 import torch
 
 

@@ -1,4 +1,5 @@
 """Generators, streams, sizes, dtypes, devices, layouts, memory formats, numeric limits"""
+
 import torch
 
 KINDS = {
