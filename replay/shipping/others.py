@@ -10,6 +10,7 @@ import copyreg
 import pickle
 import sys
 import types
+import typing
 from typing import Any
 
 from replay.shipping.dumping import Dumping, Reduced
@@ -216,6 +217,11 @@ def reduce_type_variable(dumping: Dumping, variable: Any) -> Any:
         "contravariant": variable.__contravariant__,
     }
     return make_type_variable, (type(variable), name, getattr(variable, "__constraints__", ()), options)
+
+
+def reduce_parameters_part(dumping: Dumping, part: Any) -> Reduced:
+    """`P.args` or `P.kwargs` of a ParamSpec."""
+    return getattr, (part.__origin__, "args" if isinstance(part, typing.ParamSpecArgs) else "kwargs")
 
 
 @builder

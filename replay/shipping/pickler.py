@@ -99,6 +99,8 @@ KNOWN: dict[type, Reducer] = {
     classmethod: others.reduce_wrapped,
     typing.TypeVar: others.reduce_type_variable,
     typing.ParamSpec: others.reduce_type_variable,
+    typing.ParamSpecArgs: others.reduce_parameters_part,
+    typing.ParamSpecKwargs: others.reduce_parameters_part,
     Placeholder: lambda _, value: reduce_again(value),
 }
 

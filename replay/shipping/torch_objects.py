@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.shipping import graphs, operators, tensors
+from replay.shipping import distributed, graphs, operators, tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
@@ -64,7 +64,9 @@ def reducer_for(cls: type) -> Any:
         return graphs.reduce_higher_order
     if issubclass(cls, (type(torch.ops.aten.add.Tensor), type(torch.ops.aten.add))):
         return operators.reduce_operator
-    return operators.reduce_operators if issubclass(cls, type(torch.ops.aten)) else None
+    if issubclass(cls, type(torch.ops.aten)):
+        return operators.reduce_operators
+    return distributed.reducer_for(cls)
 
 
 def _module_reducer(cls: type) -> Any:
