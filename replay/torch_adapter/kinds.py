@@ -22,6 +22,9 @@ Parts = tuple[str, dict[str, Any], dict[str, Any]]
 LIBRARYS_OWN = frozenset({"fake", "nested_jagged", "distributed"})
 """Kinds of torch's own subclasses, whose private attributes are set when they are made."""
 
+CAPSULES = ("_sym_sizes_capsule", "_sym_strides_capsule")
+"""Where torch keeps what a subclass last said of its sizes."""
+
 STRUCTURE = {
     "sparse_coo": ("indices",),
     "sparse_compressed": ("compressed", "plain"),
