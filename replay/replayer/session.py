@@ -36,6 +36,7 @@ from replay.torch_adapter import (
     stances,
     state,
     tensors,
+    transforms,
 )
 
 
@@ -117,6 +118,7 @@ class _Replay:
         backend = stack.enter_context(self._backend(root, backend))
         loading = time.perf_counter() - self.started
         gate = self._gate()
+        stack.enter_context(transforms.entered(self.manifest.state.get("transforms", ())))
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
         function = compiling.compiled(

@@ -56,6 +56,7 @@ class TensorCollector:
         self._specs: dict[str, TensorSpec] = {}
         self._keys: dict[int, str] = {}
         self._bases: set[str] = set()  # keys of tensors that only views of theirs are recorded of
+        self._pinned: set[str] = set()  # keys of storages that keep their bytes in any case
         self._alive: list[Any] = []
         self._storages: dict[int, tuple[str, _Storage]] = {}
         self._declared: dict[str, StorageSpec] = {}
@@ -98,6 +99,12 @@ class TensorCollector:
         assert key is not None  # a dense uint8 tensor is ordinary
         return key
 
+    def pin(self, tensor: Any) -> None:
+        """Keep the values of an added tensor whatever the policy: without them another tensor would be no valid one."""
+        key = self.key_of(tensor)
+        if key is not None and self._specs[key].storage is not None:
+            self._pinned.add(str(self._specs[key].storage))
+
     def declare(self, sketch: sketches.Tensor) -> Any:
         """A tensor on the device "meta" that stands for one of an earlier call: it is recorded by metadata."""
         key = f"t{len(self._specs)}"
@@ -115,8 +122,21 @@ class TensorCollector:
         return stand_in
 
     def key_of(self, tensor: Any) -> str | None:
-        """The key of a tensor that was added, without adding it."""
-        return self._keys.get(id(tensor))
+        """The key of a tensor that was added, or of one that cannot be told from it, without adding it."""
+        known = self._keys.get(id(tensor))
+        if known is not None or not kinds.is_ordinary(tensor) or tensor.device.type == "meta":
+            return known
+        identity = int(features.require(tensor.untyped_storage(), "_cdata"))
+        if identity not in self._storages:
+            return None
+        storage = self._storages[identity][0]
+        place = (storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+        for key, spec in self._specs.items():
+            if (spec.storage, spec.offset, spec.shape, spec.stride) == place and f"torch.{spec.dtype}" == str(
+                tensor.dtype
+            ):
+                return key
+        return None
 
     @property
     def specs(self) -> Mapping[str, TensorSpec]:
@@ -205,11 +225,13 @@ class TensorCollector:
         if policy == "full":
             return {key for key, _ in self._storages.values()}
         if policy == "metadata":
-            return set()
+            return set(self._pinned)
+        kept = self._usual(values_matter) if budget is None else self._smallest(budget)
+        return kept | self._pinned
+
+    def _usual(self, values_matter: bool) -> set[str]:
         kept: set[str] = set()
         left = {True: RUN_BUDGET if values_matter else FLOAT_BUDGET, False: INTEGER_BUDGET}
-        if budget is not None:
-            return self._smallest(budget)
         for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
             size = storage.stop - storage.start
             floating = bool(storage.dtypes) and all(synthesis.is_floating(name) for name in storage.dtypes)
