@@ -15,9 +15,12 @@ class Tensors:
         self.kept = {}
 
     def add(self, tensor):
-        if "torch" in sys.modules and tensor.layout is not sys.modules["torch"].strided:
-            return None
-        return self.keep(tensor)
+        torch = sys.modules["torch"]
+        ordinary = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+        return self.keep(tensor) if ordinary else None
+
+    def pin(self, tensor):
+        """Everything is kept."""
 
     def add_storage(self, storage):
         torch = sys.modules["torch"]

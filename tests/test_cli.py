@@ -33,6 +33,8 @@ DEFAULTS = {
     "mode": None,
     "config": {},
     "env": {},
+    "device": None,
+    "fake": False,
     "logs": None,
     "timeout": 1800.0,
     "pdb": False,

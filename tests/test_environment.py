@@ -8,7 +8,7 @@ import pytest
 import torch
 from programs import here, no_relu, recorded
 
-from replay.torch_adapter import environment
+from replay.torch_adapter import devices, environment
 
 PRIVATE = [
     "HOME",
@@ -77,7 +77,7 @@ def test_every_difference_that_may_matter_is_drift():
     [("cpu", "cpu"), ("meta", "meta"), ("cuda:1", "cpu"), ("cuda", "cpu"), ("mps", "cpu")],
 )
 def test_a_device_that_is_not_here_becomes_the_cpu(name, nearest):
-    assert environment.nearest_device(name) == nearest
+    assert devices.nearest(name) == nearest
 
 
 def test_recorded_variables_hold_for_the_replay_and_are_put_back(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -41,6 +42,11 @@ def test_a_recording_verifies(name):
         assert bundle.manifest.missing == ()
 
 
+def needs_triton(name):
+    """The README's table is of a machine without Triton too; with it, these say more."""
+    return name.startswith("cuda_triton") and importlib.util.find_spec("triton") is not None
+
+
 def same_release(name):
     """Whether the torch of a recording words its messages as the one here does."""
     with replay.load(RECORDINGS / f"{name}.rec") as bundle:
@@ -49,8 +55,10 @@ def same_release(name):
 
 
 def lacks_a_gpu(name):
-    """Whether Dynamo cannot even trace the frame here: it takes a Triton kernel for one only where a GPU is."""
-    return name.startswith("cuda_triton") and not torch.cuda.is_available()
+    """Whether the failure cannot come here: Triton is not installed, or it is of Inductor's code for the GPU."""
+    if torch.cuda.is_available() or not name.startswith("cuda_triton"):
+        return False
+    return importlib.util.find_spec("triton") is None or name == "cuda_triton_kernel_error"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not lacks_a_gpu(name)])
@@ -75,6 +83,8 @@ def test_a_recording_that_needs_a_gpu_says_what_is_missing(name, outcomes):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the README's table is of a machine without a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_readme_tells_the_statuses(name, outcomes):
+    if needs_triton(name):
+        pytest.skip("the README's table is of a machine without Triton")
     found = " | ".join(outcomes[f"{name} {backend}"]["status"] for backend in BACKENDS)
     assert f"`{name}`" in README and row_of(name) == found
 

@@ -56,6 +56,12 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         metavar="KEY=VALUE",
         help="An environment variable of the replay. Repeatable.",
     ),
+    click.option(
+        "--device",
+        metavar="cpu|cuda[:N]",
+        help="Everything on this device.  [default: as recorded, else what is nearest]",
+    ),
+    click.option("--fake", is_flag=True, help="Fake tensors: compile, and run nothing."),
     click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
     click.option(
         "--timeout",

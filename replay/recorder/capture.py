@@ -34,7 +34,16 @@ from replay.recording import (
 )
 from replay.selection import resumed_function
 from replay.source import qualified_name
-from replay.torch_adapter import configs, distributed, environment, hooks, sketches, stances, state
+from replay.torch_adapter import (
+    configs,
+    distributed,
+    environment,
+    hooks,
+    sketches,
+    stances,
+    state,
+    transforms,
+)
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
@@ -105,6 +114,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     stack = tuple(hooks.live_frames()) if later is None else later.stack
     config, config_objects = _split_config(attempt, backend)
     ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
+    ambient["transforms"] = transforms.running()
     modes = state.function_modes()
     with undisturbed():
         ambient["generators"] = state.generators()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from replay.recorder import frames
 from replay.recording import InputInfo
-from replay.torch_adapter import kinds, sketches
+from replay.torch_adapter import kinds, sketches, traits
 
 LENGTH = 80
 """Characters of a value that are shown."""
@@ -55,7 +55,7 @@ def short(value: Any) -> str:
 def tensor(value: Any, device: str) -> str:
     """`float32[2, 3] cpu`, `sparse_coo float32[3, 4] nnz=2 cpu`, and what is unusual about it."""
     special = kinds.summary(value)
-    text = f"{special} {device}" if special else f"{kinds.shaped(value)} {device}"
+    text = f"{special} {device}" if special else f"{traits.shaped(value)} {device}"
     marks = []
     if value.requires_grad:
         marks.append("requires_grad" if value.is_leaf else "requires_grad, not a leaf")

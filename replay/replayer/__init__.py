@@ -2,6 +2,7 @@
 
 launch   `run`: options, the child process, how it ended
 process  environment variables, caches, torch
+elsewhere  where: the recording's devices, others, fake ones
 seen     what the hooks report
 ways     entering the compiler as the recorded program did
 session  the replay itself, in the child or in this process

@@ -44,6 +44,8 @@ def run(
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
     env: Mapping[str, str | None] | None = None,
+    device: str | None = None,
+    fake: bool = False,
     logs: str | None = None,
     timeout: float | None = TIMEOUT,
     pdb: bool = False,
@@ -54,9 +56,10 @@ def run(
 
     `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
     of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `env`:
-    variables of the replay; None: not set. `timeout`:
-    seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up becomes
-    an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
+    variables of the replay; None: not set. `device`: "cpu", "cuda" or "cuda:N": everything goes there. `fake`: fake
+    tensors in place of real ones: compile, and run nothing. `timeout`: seconds; None or 0: no limit. `isolate`: in a
+    child process, where a crash, a hang or a memory blow-up becomes an outcome; False: in this process, for a
+    debugger or a notebook. What is not given is as recorded.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
     lacks is no exception but the status "missing".
@@ -74,6 +77,8 @@ def run(
         "mode": mode,
         "config": dict(config or {}),
         "env": _variables(env or {}),
+        "device": device,
+        "fake": fake,
         "logs": logs,
         "pdb": pdb,
     }

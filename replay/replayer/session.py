@@ -19,7 +19,7 @@ from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
-from replay.replayer import earlier, process, ways
+from replay.replayer import earlier, elsewhere, process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
 from replay.selection import Selection
@@ -30,11 +30,13 @@ from replay.torch_adapter import (
     configs,
     distributed,
     environment,
+    fakes,
     hooks,
     later,
     stances,
     state,
     tensors,
+    transforms,
 )
 
 
@@ -56,8 +58,19 @@ def replay(request: Request) -> Outcome:
     with ExitStack() as stack:
         bundle = stack.enter_context(load(request["path"]))
         stack.enter_context(process.variables(bundle.manifest, request))
+        elsewhere.prepare(bundle.manifest)
+        process.import_torch(request)
+        return elsewhere.best(
+            elsewhere.places(bundle.manifest, request),
+            lambda place: _attempt(bundle, request, place, started),
+        )
+
+
+def _attempt(bundle: Bundle, request: Request, place: elsewhere.Place, started: float) -> Outcome:
+    """One replay, at one place."""
+    with ExitStack() as stack:
         try:
-            return _Replay(bundle, request, started).run(stack)
+            return _Replay(bundle, request, place, started).run(stack)
         except MissingError as error:
             return _lacking(bundle, request, str(error), time.perf_counter() - started)
 
@@ -65,8 +78,9 @@ def replay(request: Request) -> Outcome:
 class _Replay:
     """One replay: what it was asked, and what it has seen so far."""
 
-    def __init__(self, bundle: Bundle, request: Request, started: float) -> None:
+    def __init__(self, bundle: Bundle, request: Request, place: elsewhere.Place, started: float) -> None:
         self.bundle, self.manifest, self.request = bundle, bundle.manifest, request
+        self.place = place
         self.started = started
         self.drift: list[Drift] = []
         self.notes: list[str] = []
@@ -77,7 +91,6 @@ class _Replay:
     def run(self, stack: ExitStack) -> Outcome:
         """Everything, in order."""
         isolated = isolation.private_directory() is not None
-        process.import_torch(self.request)
         backend_name = self.request["backend"]
         backend = None if backend_name is None else compiling.resolve(backend_name)
         chosen = dict(configs.parse(key, value) for key, value in self.request["config"].items())
@@ -87,10 +100,11 @@ class _Replay:
             environment.capture(process.installed(self.manifest.environment.packages)),
         )
         builder = tensors.TensorBuilder(
-            self.manifest.tensors, self.manifest.storages, self.bundle.blob, self._device
+            self.manifest.tensors, self.manifest.storages, self.bundle.blob, self._device, self.place.fake
         )
         texts = {name: self.bundle.source(entry) for name, entry in self.manifest.sources.items()}
         stack.enter_context(compiling.fresh_caches(isolated=isolated))
+        stack.enter_context(self.place.entered())
         self._check_captured()
         alone = stack.enter_context(distributed.pretended(self.manifest.process))
         self.notes += [alone] if alone else []
@@ -98,12 +112,13 @@ class _Replay:
         root = self._root(loaded)
         recorded = {**self.manifest.config, **root["config"]}
         self.drift += stack.enter_context(configs.applied(recorded, chosen))
-        self.drift += stack.enter_context(state.applied(self.manifest.state))
+        self.drift += stack.enter_context(state.applied(self.manifest.state, self._device))
         for mode in root["function_modes"]:
             stack.enter_context(mode)
         backend = stack.enter_context(self._backend(root, backend))
         loading = time.perf_counter() - self.started
         gate = self._gate()
+        stack.enter_context(transforms.entered(self.manifest.state.get("transforms", ())))
         subject, (positional, keywords) = self._subject(root)
         fullgraph = self._fullgraph()
         function = compiling.compiled(
@@ -189,8 +204,8 @@ class _Replay:
                 yield backend
 
     def _device(self, name: str) -> str:
-        """Where a device of the recording is found here; what is not becomes the CPU, and drift."""
-        here = environment.nearest_device(name)
+        """Where a device of the recording goes; another than the recorded one is drift."""
+        here = self.place.device_for(name)
         if here != name:
             if name not in self.remapped:
                 self.drift.append(Drift(f"device {name}", name, here))
@@ -266,7 +281,8 @@ class _Replay:
         for call in root["calls"]:
             positional, keywords = call["arguments"]
             try:
-                with state.grad(bool(call["grad"])), earlier.as_then(call.get("before"), root["function"]):
+                before = earlier.as_then(call.get("before"), root["function"])
+                with state.grad(bool(call["grad"])), before, self.place.running(backward=False):
                     function(*positional, **keywords)
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
@@ -280,11 +296,16 @@ class _Replay:
     ) -> None:
         isolation.announce("compile")
         try:
-            output = function(*positional, **keywords)
-            if self._backward() and not compiling.run_backward(output):
-                self.notes.append("the frame's output does not depend on anything that requires a gradient")
+            with self.place.running(backward=self._backward()):
+                output = function(*positional, **keywords)
+                if self._backward() and not compiling.run_backward(output):
+                    self.notes.append(
+                        "the frame's output does not depend on anything that requires a gradient"
+                    )
         except KeyboardInterrupt:
             raise
+        except fakes.StoppedError as stop:
+            self.notes.append(str(stop))
         except BaseException as error:  # noqa: BLE001 - also SystemExit is an outcome
             self.seen.add_run(error)
         if self.request["pdb"] and self.seen.errors:
@@ -373,11 +394,8 @@ class _Replay:
         for error in failed:
             if _is_for_lack(error):
                 lacking += [one for one in known if one.name not in {x.name for x in lacking}]
-        if not lacking and any(name.startswith("cuda") for name in self.remapped):
-            lacking = [
-                Missing("a CUDA device", "", "the frame was recorded on one; its tensors are on the CPU here")
-            ]
-        return lacking
+        moved = any(name.startswith("cuda") for name in self.remapped)
+        return lacking or self.place.lacking(failed, moved=moved)
 
 
 def _is_for_lack(error: ErrorInfo) -> bool:

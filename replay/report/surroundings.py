@@ -40,7 +40,7 @@ def unusual_state(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if name in _GROUPS and isinstance(value, Mapping):
             usual = _GROUPS[name]
             yield from ((f"{name}.{k}", show_value(v)) for k, v in value.items() if v != usual.get(k))
-        elif name not in ("threads", "interop_threads") and not _is_ordinary(name, value):
+        elif name not in ("threads", "interop_threads", "cuda_device") and not _is_ordinary(name, value):
             yield name, show_value(value, 200)
 
 

@@ -27,6 +27,9 @@ class TensorSink(Protocol):
     def add(self, tensor: Any) -> str | None:
         """The key under which the source will return this tensor; None if it is of a kind that is not the sink's."""
 
+    def pin(self, tensor: Any) -> None:
+        """Keep the values of a tensor that was added: they are part of another tensor's structure."""
+
     def add_storage(self, storage: Any) -> str:
         """The same for an untyped storage that a tensor subclass or a sparse tensor refers to."""
 

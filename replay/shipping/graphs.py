@@ -44,13 +44,16 @@ def make_graph_module(loading: Loading, base: Any, name: str) -> Any:
     return graphs.make_graph_module(base, name)
 
 
+def _number_of(one: Any) -> int | None:
+    return one.number if type(one) is NodeNumber else None
+
+
 @builder
 def fill_graph_module(loading: Loading, module: Any, state: Reduced) -> None:
     """Its attributes at once, its code when the functions in its graph have theirs."""
     if not isinstance(module, Placeholder):
-        graphs.fill_graph_module(
-            module, *state, number_of=lambda one: one.number if type(one) is NodeNumber else None
-        )
+        attributes, nodes, generator, *_ = state
+        graphs.fill_graph_module(module, attributes, nodes, generator, _number_of)
 
 
 def reduce_higher_order(dumping: Dumping, operator: Any) -> Reduced:

@@ -10,7 +10,10 @@ from typing import Any
 from replay.errors import MissingError
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
-from replay.torch_adapter import operators
+from replay.torch_adapter import libraries, operators
+
+DEFAULTS: tuple[Any, ...] = (None, [], ["CompositeExplicitAutograd"])
+"""Gradient, tags and keys in a recording that does not say."""
 
 
 def reduce_operators(dumping: Dumping, namespace: Any) -> Reduced:
@@ -32,7 +35,7 @@ def reduce_operator(dumping: Dumping, operator: Any) -> Reduced:
     """An operator by its name; one that somebody else than torch has defined, with its definition."""
     namespace, name, overload = operators.operator_parts(operator)
     definition = operators.custom_op_definition(f"{namespace}::{name}")
-    schemas = [] if definition is not None else operators.library_schemas(namespace, name)
+    schemas = [] if definition is not None else libraries.library_schemas(namespace, name)
     library = _library(dumping, namespace) if schemas else None
     return make_operator, (namespace, name, overload, definition, schemas, library)
 
@@ -61,8 +64,8 @@ def make_operator(  # noqa: PLR0917 - the stream calls it by position
     if library is not None:
         _import(library)
     if schemas:
-        whole = [(*schema, None, [])[:4] if len(schema) == 2 else schema for schema in schemas]
-        defined = operators.define_in_library(namespace, name, whole, _unknown(loading, namespace, name))
+        whole = [(*schema, *DEFAULTS[len(schema) - 2 :]) for schema in schemas]
+        defined = libraries.define_in_library(namespace, name, whole, _unknown(loading, namespace, name))
         if defined is not None:
             loading.last.append(defined[0])
             loading.undo.callback(defined[1])

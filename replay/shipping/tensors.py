@@ -13,7 +13,7 @@ from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.loading import Loading, builder
 from replay.shipping.placeholders import Placeholder, reduce_lost
 from replay.shipping.plain import fill_plain
-from replay.torch_adapter import kinds, objects
+from replay.torch_adapter import kinds, objects, subclasses
 
 
 def reduce_tensor(dumping: Dumping, tensor: Any) -> Any:
@@ -48,6 +48,9 @@ def reduce_special_tensor(dumping: Dumping, tensor: Any) -> Reduced:
         kind, parts, traits = kinds.take_apart(tensor)
     except MissingError as error:
         return reduce_lost(dumping, tensor, str(error))
+    for part in kinds.structure(kind, parts):
+        if dumping.tensors.add(part) is not None:
+            dumping.tensors.pin(part)
     state = (*kinds.python_state(kind, tensor), kinds.hooks_of(tensor), kinds.gradient_of(tensor))
     arguments = (kind, type(tensor), parts, traits)
     return make_special_tensor, arguments, state, None, None, fill_special_tensor
@@ -75,13 +78,13 @@ def fill_special_tensor(loading: Loading, tensor: Any, state: Reduced) -> None:
 
 def reduce_fake_mode(dumping: Dumping, mode: Any) -> Reduced:
     """The mode of fake tensors, by its options."""
-    return make_fake_mode, (kinds.mode_options(mode),)
+    return make_fake_mode, (subclasses.mode_options(mode),)
 
 
 @builder
 def make_fake_mode(loading: Loading, options: dict[str, bool]) -> Any:
     """A mode of its own; all fake tensors of the recorded one belong to it."""
-    return kinds.make_mode(options)
+    return subclasses.make_mode(options)
 
 
 def reduce_storage(dumping: Dumping, storage: Any) -> Reduced:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.shipping import autograd_objects, graphs, operators, tensors
+from replay.shipping import autograd_objects, graphs, meshes, operators, tensors
 from replay.shipping.dumping import Dumping, Reduced
 from replay.shipping.functions import refers
 from replay.shipping.loading import Loading, builder
 from replay.shipping.others import reduce_object
 from replay.shipping.placeholders import Placeholder
 from replay.shipping.plain import fill_plain, make_plain
-from replay.torch_adapter import distributed, kinds, objects
+from replay.torch_adapter import distributed, objects, subclasses
 from replay.torch_adapter import graphs as torchs_graphs
 from replay.torch_adapter import operators as torchs_operators
 
@@ -55,7 +55,7 @@ def reducer_for(cls: type) -> Any:
         return reduce_group
     if issubclass(cls, (torch.Tensor, torch.UntypedStorage)):
         return tensors.reduce_tensor if issubclass(cls, torch.Tensor) else tensors.reduce_storage
-    if kinds.is_modes_type(cls):
+    if subclasses.is_modes_type(cls):
         return tensors.reduce_fake_mode
     if issubclass(cls, torch.nn.Module):
         return _module_reducer(cls)
@@ -69,7 +69,7 @@ def reducer_for(cls: type) -> Any:
         return operators.reduce_operator
     if issubclass(cls, type(torch.ops.aten)):
         return operators.reduce_operators
-    return autograd_objects.reducer_for(cls)
+    return autograd_objects.reducer_for(cls) or meshes.reducer_for(cls)
 
 
 def _module_reducer(cls: type) -> Any:

@@ -86,17 +86,6 @@ def variables_to_set(recorded: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def nearest_device(name: str) -> str:
-    """The device of that name, else the first of its kind, else the CPU."""
-    torch = features.module("torch")
-    device = torch.device(name)
-    if device.type in ("cpu", "meta"):
-        return name
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return "cpu"
-    return name if (device.index or 0) < torch.cuda.device_count() else "cuda:0"
-
-
 def drift(recorded: Environment, here: Environment) -> list[Drift]:
     """What differs between two environments and may matter."""
     found = []

@@ -18,6 +18,9 @@ from replay.torch_adapter.undisturbed import undisturbed
 NOT_STATE = frozenset({"_graph", "_code", "_lineno_map", "_prologue_start", "meta"})
 """Attributes of a GraphModule that making its code anew sets, and notes that a tracer left."""
 
+NOTES = ("locals_to_steal",)
+"""Notes that are kept: Dynamo takes these lists of a captured backward as one input each."""
+
 Node = tuple[str, str, Any, Any, Any, Any, str]
 """Operation, name, target, arguments, keywords, annotated type, and the lines of the user's that it came from."""
 
@@ -52,6 +55,7 @@ def graph_parts(
         for node in graph.nodes
     ]
     state = {name: value for name, value in module.__dict__.items() if name not in NOT_STATE}
+    state["meta"] = {name: module.meta[name] for name in NOTES if name in module.meta}
     generator = features.require(graph, "_codegen")
     plain_generator = type(generator).__name__ == "CodeGen"
     return cls.__bases__[0], cls.__name__, state, nodes, None if plain_generator else generator

@@ -1,7 +1,6 @@
-"""torch's private names for operators: how one was defined, and how it is defined again.
+"""torch's private names for operators: which are there, and those of `custom_op`, which are known whole.
 
-An operator of `custom_op` is known whole. Of one that a `Library` or C++ defines, torch's registries give the schema,
-the fake and the gradient formula; its kernels are held by the dispatcher alone, and cannot be had from there.
+Those that a `Library` or C++ defines are in `libraries.py`.
 """
 
 from __future__ import annotations
@@ -84,14 +83,14 @@ def named_in(names: frozenset[str]) -> list[Any]:
 
     definitions = find("torch._library.custom_ops.OPDEFS")
     found = [definition for name, definition in list(definitions.items()) if _is_named(name, names)]
-    for name in sorted({*_defined_in_python(), *_reached(torch)} - set(definitions)):
+    for name in sorted({*defined_in_python(), *_reached(torch)} - set(definitions)):
         if _is_named(name, names):
             namespace, _, short = name.partition("::")
             found.append(getattr(getattr(torch.ops, namespace), short))
     return found
 
 
-def _defined_in_python() -> Iterator[str]:
+def defined_in_python() -> Iterator[str]:
     """What a `Library` of Python code defines, as `namespace::name`."""
     for entry in list(find("torch.library._defs")):
         yield entry.replace("/", "::").partition(".")[0]
@@ -225,75 +224,3 @@ def operator_parts(operator: Any) -> tuple[str, str, str | None]:
         return namespace, name, None
     namespace, _, name = operator._schema.name.partition("::")
     return namespace, name, operator._overloadname
-
-
-def library_schemas(namespace: str, name: str) -> list[tuple[Any, ...]]:
-    """(schema, fake, gradient, tags) of each overload of an operator of others than torch; none for torch's own.
-
-    The gradient is None, or (backward, setup_context) as they were given to `torch.library.register_autograd`.
-    """
-    import torch
-
-    full = f"{namespace}::{name}"
-    if namespace in TORCHS_OWN and full not in _defined_in_python():
-        return []
-    packet = getattr(getattr(torch.ops, namespace), name)
-    found = []
-    for overload in packet.overloads():
-        operator = getattr(packet, overload)
-        tags = [tag.name for tag in operator.tags]
-        found.append(
-            (str(operator._schema).partition("::")[2], _fake_of(full, overload), _gradient_of(operator), tags)
-        )
-    return found
-
-
-def _fake_of(full: str, overload: str) -> Any:
-    registry = find("torch._library.simple_registry.singleton")
-    entry = registry.find(full if overload == "default" else f"{full}.{overload}")
-    return entry.fake_impl.kernel.func if entry.fake_impl.kernel is not None else None
-
-
-def _gradient_of(operator: Any) -> tuple[Any, Any] | None:
-    """What `register_autograd` was given: the class that torch generates of it keeps both."""
-    name = f"GeneratedBackwardFor_{operator._namespace}_{operator._opname}_{operator._overloadname}"
-    for cls in find("torch.autograd.Function").__subclasses__():
-        if cls.__name__ == name and "backward" in cls.__dict__:
-            variables = closure_of(cls.__dict__["backward"].__func__)
-            while "orig_backward" in variables:  # it takes lists of tensors
-                variables = closure_of(variables["orig_backward"])
-            info = variables.get("info")
-            if info is not None and info._backward_fn is not None:
-                return info._backward_fn, info._setup_context_fn
-    return None
-
-
-def define_in_library(
-    namespace: str, name: str, schemas: list[tuple[Any, ...]], implementation: Any
-) -> tuple[Any, Callable[[], None]] | None:
-    """Define an operator by its schemas, with the fakes and gradients that are known.
-
-    Calling it calls `implementation`. Gives a function that registers the rest when everything is loaded, and one that
-    undoes it all; None if the operator is there already.
-    """
-    import torch
-
-    if hasattr(getattr(torch.ops, namespace), name):
-        return None
-    library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
-    for schema, _, _, tags in schemas:
-        known = tuple(getattr(torch.Tag, tag) for tag in tags if hasattr(torch.Tag, tag))
-        library.define(schema, tags=known)
-        library.impl(schema.partition("(")[0], implementation, "CompositeExplicitAutograd")
-
-    def register() -> None:
-        for schema, fake, gradient, _ in schemas:
-            full = f"{namespace}::{schema.partition('(')[0]}"
-            if fake is not None:
-                torch.library.register_fake(full, fake, lib=library)
-            if gradient is not None:
-                backward, setup_context = gradient
-                torch.library.register_autograd(full, backward, setup_context=setup_context, lib=library)
-
-    undo: Callable[[], None] = library._destroy
-    return register, undo

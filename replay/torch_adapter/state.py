@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from replay.recording import Drift
-from replay.torch_adapter import features, stances
+from replay.torch_adapter import devices, features, stances
 
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
@@ -39,6 +39,11 @@ def capture() -> dict[str, Any]:
         "stance": stances.current(),
         "sdp": {name: bool(getattr(torch.backends.cuda, f"{name}_sdp_enabled")()) for name in _SDP},
     }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda_device"] = {
+            "index": torch.cuda.current_device(),
+            "capability": list(torch.cuda.get_device_capability()),
+        }
     return state
 
 
@@ -63,8 +68,11 @@ ORDINARY: Mapping[str, Any] = {
 
 
 @contextmanager
-def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
-    """Set the recorded state, put back what was there. Yields what could not be set."""
+def applied(state: Mapping[str, Any], place: Callable[[str], str] = devices.nearest) -> Iterator[list[Drift]]:
+    """Set the recorded state, put back what was there. Yields what could not be set.
+
+    `place(device)`: where a device of the recording is now.
+    """
     torch = features.module("torch")
     before = capture()
     drift: list[Drift] = []
@@ -73,7 +81,7 @@ def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
         stack.callback(_set_globals, torch, before, [])
         _set_globals(torch, state, drift)
         off = {name: {**setting, "enabled": False} for name, setting in before["autocast"].items()}
-        for device, setting in {**off, **_remapped(torch, state.get("autocast", {}), drift)}.items():
+        for device, setting in {**off, **_placed(state.get("autocast", {}), place, drift)}.items():
             stack.enter_context(
                 torch.autocast(
                     device,
@@ -83,7 +91,7 @@ def applied(state: Mapping[str, Any]) -> Iterator[list[Drift]]:
                 )
             )
         if state.get("default_device") is not None:
-            _enter_device(torch, state["default_device"], stack, drift)
+            stack.enter_context(_on_device(torch, state["default_device"], place, drift))
         stack.enter_context(torch.inference_mode(bool(state.get("inference_mode"))))
         stack.enter_context(torch.set_grad_enabled(bool(state.get("grad_enabled", True))))
         if bool(state.get("anomaly")) != torch.is_anomaly_enabled():
@@ -111,12 +119,15 @@ def function_modes() -> list[Any]:
     return [mode for mode in stack if not isinstance(mode, device_context)]
 
 
-def _remapped(torch: Any, autocast: Mapping[str, Any], drift: list[Drift]) -> dict[str, Any]:
-    """Autocast of CUDA is autocast of the CPU where there is no CUDA device, as its tensors are on the CPU there."""
-    if "cuda" not in autocast or torch.cuda.is_available():
-        return dict(autocast)
-    drift.append(Drift("autocast", "cuda", "cpu"))
-    return {"cpu": autocast["cuda"], **{name: one for name, one in autocast.items() if name != "cuda"}}
+def _placed(autocast: Mapping[str, Any], place: Callable[[str], str], drift: list[Drift]) -> dict[str, Any]:
+    """Autocast of the kinds of device where the tensors are now."""
+    found = {}
+    for device, setting in autocast.items():
+        here = place(device).partition(":")[0]
+        if here != device:
+            drift.append(Drift("autocast", device, here))
+        found[here] = setting
+    return found
 
 
 def _autocast(torch: Any) -> dict[str, Any]:
@@ -135,12 +146,11 @@ def _default_device(torch: Any) -> str | None:
     return devices[-1] if devices else None
 
 
-def _enter_device(torch: Any, name: str, stack: ExitStack, drift: list[Drift]) -> None:
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        drift.append(Drift("default_device", name, "no CUDA device"))
-        return
-    stack.enter_context(device)
+def _on_device(torch: Any, name: str, place: Callable[[str], str], drift: list[Drift]) -> Any:
+    here = place(name)
+    if here != name:
+        drift.append(Drift("default_device", name, here))
+    return torch.device(here)
 
 
 def _set_globals(torch: Any, state: Mapping[str, Any], drift: list[Drift]) -> None:

@@ -56,6 +56,7 @@ class TensorCollector:
         self._specs: dict[str, TensorSpec] = {}
         self._keys: dict[int, str] = {}
         self._bases: set[str] = set()  # keys of tensors that only views of theirs are recorded of
+        self._pinned: set[str] = set()  # keys of storages that keep their bytes in any case
         self._alive: list[Any] = []
         self._storages: dict[int, tuple[str, _Storage]] = {}
         self._declared: dict[str, StorageSpec] = {}
@@ -98,6 +99,12 @@ class TensorCollector:
         assert key is not None  # a dense uint8 tensor is ordinary
         return key
 
+    def pin(self, tensor: Any) -> None:
+        """Keep the values of an added tensor whatever the policy: without them another tensor would be no valid one."""
+        key = self.key_of(tensor)
+        if key is not None and self._specs[key].storage is not None:
+            self._pinned.add(str(self._specs[key].storage))
+
     def declare(self, sketch: sketches.Tensor) -> Any:
         """A tensor on the device "meta" that stands for one of an earlier call: it is recorded by metadata."""
         key = f"t{len(self._specs)}"
@@ -115,8 +122,21 @@ class TensorCollector:
         return stand_in
 
     def key_of(self, tensor: Any) -> str | None:
-        """The key of a tensor that was added, without adding it."""
-        return self._keys.get(id(tensor))
+        """The key of a tensor that was added, or of one that cannot be told from it, without adding it."""
+        known = self._keys.get(id(tensor))
+        if known is not None or not kinds.is_ordinary(tensor) or tensor.device.type == "meta":
+            return known
+        identity = int(features.require(tensor.untyped_storage(), "_cdata"))
+        if identity not in self._storages:
+            return None
+        storage = self._storages[identity][0]
+        place = (storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+        for key, spec in self._specs.items():
+            if (spec.storage, spec.offset, spec.shape, spec.stride) == place and f"torch.{spec.dtype}" == str(
+                tensor.dtype
+            ):
+                return key
+        return None
 
     @property
     def specs(self) -> Mapping[str, TensorSpec]:
@@ -205,11 +225,13 @@ class TensorCollector:
         if policy == "full":
             return {key for key, _ in self._storages.values()}
         if policy == "metadata":
-            return set()
+            return set(self._pinned)
+        kept = self._usual(values_matter) if budget is None else self._smallest(budget)
+        return kept | self._pinned
+
+    def _usual(self, values_matter: bool) -> set[str]:
         kept: set[str] = set()
         left = {True: RUN_BUDGET if values_matter else FLOAT_BUDGET, False: INTEGER_BUDGET}
-        if budget is not None:
-            return self._smallest(budget)
         for key, storage in sorted(self._storages.values(), key=lambda pair: pair[1].stop - pair[1].start):
             size = storage.stop - storage.start
             floating = bool(storage.dtypes) and all(synthesis.is_floating(name) for name in storage.dtypes)
@@ -227,11 +249,16 @@ class TensorCollector:
         return kept
 
 
+def _real(device: str) -> None:
+    """No tensor is fake."""
+
+
 class TensorBuilder:
     """Builds recorded tensors. Two specs with one storage share memory again; each key is built once.
 
     `blob(entry)` gives the window's bytes, writable and private to this process. `device(name)` tells where a
-    device of the recording is found here; it raises MissingError for one that is not.
+    device of the recording goes. `fake(device)` gives what makes a fake tensor there over one without memory; None
+    where real ones are wanted.
     """
 
     def __init__(
@@ -240,12 +267,13 @@ class TensorBuilder:
         storages: Mapping[str, StorageSpec],
         blob: Callable[[str], memoryview],
         device: Callable[[str], str] = str,
+        fake: Callable[[str], Callable[[Any], Any] | None] = _real,
     ) -> None:
         self._torch = features.module("torch")
         self._specs, self._storage_specs = tensors, storages
-        self._blob, self._device = blob, device
+        self._blob, self._device, self._fake = blob, device, fake
         self._built: dict[str, Any] = {}
-        self._storages: dict[str, Any] = {}
+        self._storages: dict[str, tuple[Any, Callable[[Any], Any] | None]] = {}
 
     def get(self, key: str) -> Any:
         """The tensor of a key; the same object each time."""
@@ -296,24 +324,31 @@ class TensorBuilder:
             if not spec.requires_grad:
                 return tensor
             leaf = tensor.requires_grad_()
-        return leaf if spec.is_leaf else _nonleaf(torch, leaf)
+        return leaf if spec.is_leaf else _nonleaf(torch, leaf, lambda: self._dense(spec))
 
     def _dense(self, spec: TensorSpec) -> Any:
         torch = self._torch
         dtype = features.require(torch, spec.dtype)
         if spec.storage is None:
             return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=spec.device)
-        storage = self._storage(spec.storage)
+        storage, fake = self._storage(spec.storage)
         bare = torch.empty(0, dtype=dtype, device=storage.device)
         tensor = bare.set_(storage, spec.offset, spec.shape, spec.stride)
+        tensor = tensor if fake is None else fake(tensor)
         return _with_bits(torch, tensor, conj=spec.conj, neg=spec.neg)
 
-    def _storage(self, key: str) -> Any:
+    def _storage(self, key: str) -> tuple[Any, Callable[[Any], Any] | None]:
+        """The memory, and what makes a fake tensor over it where it has none."""
         if key not in self._storages:
             spec = self._storage_specs[key]
             device = self._device(spec.device)
-            flat = self._bytes(spec)
-            self._storages[key] = (flat if device == "cpu" else flat.to(device)).untyped_storage()
+            fake = self._fake(device)
+            if fake is None:
+                flat = self._bytes(spec)
+                flat = flat if device == "cpu" else flat.to(device)
+            else:
+                flat = self._torch.empty(spec.nbytes, dtype=self._torch.uint8, device="meta")
+            self._storages[key] = (flat.untyped_storage(), fake)
         return self._storages[key]
 
     def _bytes(self, spec: StorageSpec) -> Any:
@@ -334,17 +369,15 @@ class TensorBuilder:
         return whole
 
 
-def _nonleaf(torch: Any, leaf: Any) -> Any:
-    """A non-leaf tensor over the leaf's memory that is no view of it."""
+def _nonleaf(torch: Any, leaf: Any, again: Callable[[], Any]) -> Any:
+    """A non-leaf tensor that is no view of the leaf; `again` makes a bare one over the leaf's memory."""
 
     class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
         """Stands for the operation that made a recorded non-leaf tensor."""
 
         @staticmethod
         def forward(ctx: Any, source: Any) -> Any:
-            bare = torch.empty(0, dtype=source.dtype, device=source.device)
-            made = bare.set_(source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
-            return _with_bits(torch, made, conj=source.is_conj(), neg=source.is_neg())
+            return again()
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:

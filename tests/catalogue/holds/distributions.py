@@ -11,14 +11,15 @@ flow = distributions.TransformedDistribution(normal, [distributions.transforms.E
 
 
 @torch._dynamo.disable
-def describe():
-    raise ValueError(f"{mixture.mean} {flow.base_dist.loc.tolist()} {flow.log_prob(torch.ones(3))}")
+def describe(y):
+    raise ValueError(
+        f"{tuple(y.shape)} {mixture.mean} {flow.base_dist.loc.tolist()} {flow.log_prob(torch.ones(3))}"
+    )
 
 
 @torch.compile(backend="eager")
 def use(x):
-    y = normal.log_prob(x)
-    return describe()
+    return describe(normal.log_prob(x))
 
 
 use(torch.ones(2, 3))

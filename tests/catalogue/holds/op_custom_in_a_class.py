@@ -10,7 +10,7 @@ def by_name(x: torch.Tensor, sizes: list[int], note: str = "a") -> torch.Tensor:
 
 @by_name.register_fake
 def _(x, sizes, note="a"):
-    return x.new_empty([a * b for a, b in zip(x.shape, sizes)])
+    return x.new_empty([a * b for a, b in zip(x.shape, sizes, strict=True)])
 
 
 class Model(torch.nn.Module):

@@ -25,17 +25,19 @@ network = torch.nn.LSTM(2, 4)
 
 
 @torch._dynamo.disable
-def describe():
+def describe(x):
     out, _ = network(packed)
     padded, lengths = rnn.pad_packed_sequence(out)
     batches = [one["ids"].tolist() for one in loader]
-    raise ValueError(f"{type(packed).__name__} {tuple(padded.shape)} {lengths.tolist()} {batches}")
+    raise ValueError(
+        f"{tuple(x.shape)} {type(packed).__name__} {tuple(padded.shape)} {lengths.tolist()} {batches}"
+    )
 
 
 @torch.compile(backend="eager")
 def use(batch):
-    y = batch["ids"].float() * batch["pair"][1].float().unsqueeze(1) + batch["pair"][0].sum()
-    return describe()
+    x = batch["ids"].float() * batch["pair"][1].float().unsqueeze(1) + batch["pair"][0].sum()
+    return describe(x)
 
 
 use(batch)

@@ -27,4 +27,4 @@ class Model(torch.nn.Module):
         return (x @ self.masked * self.masked.mask) @ self.tagged @ self.frozen @ torch.ones(2)
 
 
-torch.compile(Model(), backend="eager")(torch.ones(1, 2))
+torch.compile(Model(), backend="eager", fullgraph=True)(torch.ones(1, 2))

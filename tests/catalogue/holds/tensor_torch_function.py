@@ -14,7 +14,7 @@ tagged.size_of_batch = 7
 tagged.scale = torch.full((3,), 4.0)
 
 
-@torch.compile(backend="eager")
+@torch.compile(backend="eager", fullgraph=True)
 def use(x):
     y = x * x.scale
     return y @ torch.ones(x.size_of_batch)

@@ -28,10 +28,10 @@ class Scaled(torch.Tensor):
         return tree_map_only(torch.Tensor, lambda one: cls(one, scale), out)
 
 
-@torch.compile(backend="aot_eager")
-def multiply(x):
-    assert x.requires_grad and x.is_leaf
-    return (x * x.scale) @ torch.ones(x.inner.scale)
+@torch.compile(backend="aot_eager", fullgraph=True)
+def multiply(x, y):
+    return x * x.scale + y + torch.ones(x.inner.scale)
 
 
-multiply(Scaled(Scaled(torch.ones(2, 3), 7), 5).requires_grad_())
+leaf = Scaled(Scaled(torch.ones(2, 3), 7), 5).requires_grad_()
+multiply(leaf, leaf * 2)

@@ -1,0 +1,61 @@
+"""Which devices are here, and where a tensor of the recording goes.
+
+Nothing here touches a tensor. What a program without a GPU is told about CUDA lives in `pretence`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from replay.errors import UsageError
+from replay.torch_adapter import features
+
+_CHOICE = re.compile(r"^(cpu|cuda(?::\d+)?)$")
+
+
+def cuda_count() -> int:
+    """How many CUDA devices torch can use here."""
+    torch = features.module("torch")
+    return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
+
+
+def nearest(name: str) -> str:
+    """The device of that name, else the first of its kind, else the CPU."""
+    device = features.module("torch").device(name)
+    if device.type in ("cpu", "meta"):
+        return name
+    count = cuda_count() if device.type == "cuda" else 0
+    if count == 0:
+        return "cpu"
+    return name if (device.index or 0) < count else "cuda:0"
+
+
+def check_choice(name: str, *, fake: bool) -> None:
+    """UsageError unless `--device` names a device that is here; a fake one need not be."""
+    if not _CHOICE.match(name):
+        raise UsageError(f"--device {name!r}: must be cpu, cuda or cuda:N")
+    if fake or name == "cpu" or int(name.partition(":")[2] or 0) < cuda_count():
+        return
+    raise UsageError(f"--device {name}: not on this machine, which has {_here()}; or add --fake")
+
+
+def all_on(name: str) -> Callable[[str], str]:
+    """The map that puts everything on one device; what has no memory ("meta") stays as it is."""
+    name = "cuda:0" if name == "cuda" else name
+    return lambda recorded: recorded if recorded == "meta" else name
+
+
+@contextmanager
+def current(name: str | None) -> Iterator[None]:
+    """A plain "cuda" means this device meanwhile."""
+    if name is None or not name.startswith("cuda:") or cuda_count() == 0:
+        yield
+        return
+    with features.module("torch").cuda.device(name):
+        yield
+
+
+def _here() -> str:
+    return ", ".join(["cpu", *(f"cuda:{index}" for index in range(cuda_count()))])
