@@ -149,9 +149,7 @@ def _kept(kind: str, state: Mapping[str, Any]) -> dict[str, Any]:
             return True
         return kind != "fake" and not name.startswith("_")
 
-    return {
-        name: value for name, value in state.items() if is_kept(name) and type(value).__name__ != "PyCapsule"
-    }
+    return {name: value for name, value in state.items() if is_kept(name) and not name.startswith(CAPSULES)}
 
 
 def gradient_of(tensor: Any) -> Any:
