@@ -8,6 +8,7 @@ runs here. How they travel is decided in `replay.shipping.tensors`.
 from __future__ import annotations
 
 import copyreg
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -106,14 +107,23 @@ def summary(tensor: Any) -> str | None:
 
 def is_ordinary(tensor: Any) -> bool:
     """Whether a tensor is dense, of torch's own classes and outside every transform."""
-    torch = features.module("torch")
+    classes, strided, is_wrapped = _looked_up()
     return bool(
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.layout is torch.strided
+        type(tensor) in classes
+        and tensor.layout is strided
         and not tensor.is_quantized
         and not tensor.is_nested
-        and not transforms.is_transformed(torch, tensor)
+        and not is_wrapped(tensor)
     )
+
+
+@functools.cache
+def _looked_up() -> tuple[tuple[type, ...], Any, Callable[[Any], bool]]:
+    """What `is_ordinary` compares with: it is asked for every tensor of a model."""
+    torch = features.module("torch")
+    native = features.require(features.require(torch, "_C"), "_functorch")
+    is_wrapped = features.require(native, "is_functorch_wrapped_tensor")
+    return (torch.Tensor, torch.nn.Parameter), torch.strided, is_wrapped
 
 
 def inner_tensors(tensor: Any, depth: int = 8) -> Iterator[Any]:
@@ -149,9 +159,7 @@ def _kept(kind: str, state: Mapping[str, Any]) -> dict[str, Any]:
             return True
         return kind != "fake" and not name.startswith("_")
 
-    return {
-        name: value for name, value in state.items() if is_kept(name) and type(value).__name__ != "PyCapsule"
-    }
+    return {name: value for name, value in state.items() if is_kept(name) and not name.startswith(CAPSULES)}
 
 
 def gradient_of(tensor: Any) -> Any:
@@ -162,11 +170,13 @@ def gradient_of(tensor: Any) -> Any:
 
 def hooks_of(tensor: Any) -> dict[str, list[Any]]:
     """The functions that `register_hook` and `register_post_accumulate_grad_hook` were given, in order."""
-    found = {
-        "backward": tensor._backward_hooks,
-        "accumulated": getattr(tensor, "_post_accumulate_grad_hooks", None),
-    }
-    return {name: list(hooks.values()) for name, hooks in found.items() if hooks}
+    backward, accumulated = tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)
+    found = {}
+    if backward:
+        found["backward"] = list(backward.values())
+    if accumulated:
+        found["accumulated"] = list(accumulated.values())
+    return found
 
 
 def add_hooks(tensor: Any, hooks: Mapping[str, list[Any]]) -> None:

@@ -14,6 +14,13 @@ class Scaled(torch.Tensor):
     def __init__(self, inner, scale):
         self.inner, self.scale = inner, scale
 
+    def __repr__(self):
+        return (
+            f"Scaled({self.scale}, {self.inner.scale})"
+            if isinstance(self.inner, Scaled)
+            else f"Scaled({self.scale})"
+        )
+
     def __tensor_flatten__(self):
         return ["inner"], {"scale": self.scale}
 
