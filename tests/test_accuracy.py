@@ -193,6 +193,18 @@ def test_a_later_call_that_hits_the_cache_is_compared_as_well(tmp_path):
     assert run.manifest.difference.compiled == 199.0
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"mode": "reduce-overhead"}, True), ({"options": {"triton.cudagraphs": True}}, True), ({}, False)],
+)
+def test_what_is_run_through_cuda_graphs_is_known(settings, expected):
+    backends = []
+    with hooks.observing(lambda attempt: backends.append(attempt.converter._torchdynamo_orig_backend)):
+        torch._dynamo.reset()
+        torch.compile(lambda x: x + 1, **settings)(torch.ones(2))
+    assert [accuracy._reuses_memory(one) for one in backends] == [expected]
+
+
 def test_only_selected_frames_are_compared(tmp_path):
     def wanted(x):
         return x + 1

@@ -58,7 +58,7 @@ class Comparing:
             return backend
 
         def around(graph: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
-            return _Compared(graph, compiled, self, code.co_name).run
+            return _Compared(graph, compiled, self, code.co_name, only_once=_reuses_memory(backend)).run
 
         return Intercepted(backend, around)
 
@@ -66,13 +66,13 @@ class Comparing:
 class _Compared:
     """One compiled graph and its uncompiled twin."""
 
-    def __init__(self, graph: Any, compiled: Callable[..., Any], asked: Comparing, name: str) -> None:
+    def __init__(
+        self, graph: Any, compiled: Callable[..., Any], asked: Comparing, name: str, *, only_once: bool
+    ) -> None:
         self._torch = features.module("torch")
         self._graph, self._compiled, self._asked, self._name = graph, compiled, asked, name
         self._told: set[str] = set()
-        inductor = features.module("torch._inductor.config")
-        # CUDA graphs reuse the memory of their outputs: a second run would write over the program's
-        self._only_once = bool(inductor.triton.cudagraphs)
+        self._only_once = only_once
 
     def run(self, *inputs: Any) -> Any:
         """Call the compiled graph, compare, and give back what it gave."""
@@ -206,6 +206,17 @@ class _Generators:
         return bool((now._cpu == self._cpu).all()) and all(
             bool((one == two).all()) for one, two in zip(now._cuda, self._cuda, strict=False)
         )
+
+
+def _reuses_memory(backend: Any) -> bool:
+    """Whether compiled code is run through CUDA graphs: a second run would write over the program's outputs."""
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
+    if "cudagraphs" in str(getattr(backend, "__name__", "")):
+        return True
+    options = getattr(backend, "config", None) or {}
+    inductor = features.module("torch._inductor.config")
+    return bool(options.get("triton.cudagraphs", inductor.triton.cudagraphs))
 
 
 def _source_name(node: Any) -> str:

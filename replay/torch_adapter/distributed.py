@@ -104,6 +104,8 @@ def _join(dist: Any, recorded: Mapping[str, Any]) -> None:
         if one["name"] not in known:
             group = _make_group(c10d, world, one, rank)
             _name_backend(world, group, str(one["backend"]))
+    taken = [int(name) for name in features.require(world, "pg_names").values() if str(name).isdigit()]
+    world.group_count = max([int(features.require(world, "group_count")), *(number + 1 for number in taken)])
 
 
 def _make_group(c10d: Any, world: Any, one: Mapping[str, Any], rank: int) -> Any:

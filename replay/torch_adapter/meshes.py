@@ -39,6 +39,7 @@ def mesh_facts(mesh: Any) -> dict[str, Any]:
         "device": str(mesh.device_type),
         "mesh": ranks,
         "names": mesh.mesh_dim_names,
+        "groups": list(getattr(mesh, "_dim_group_names", None) or ()),
         "rank": int(dist.get_rank()) if joined else 0,
         "world_size": int(dist.get_world_size()) if joined else 1 + max(_flat(ranks)),
     }
@@ -71,20 +72,27 @@ def ensure_group(facts: Mapping[str, Any]) -> Callable[[], None] | None:
 
 
 def make_mesh(facts: Mapping[str, Any], device: str) -> Any:
-    """A mesh of new groups."""
+    """A mesh; of new groups, unless this process has the recorded ones, which `restore_mesh` then gives it."""
     mesh = features.require(features.module(MESHES), "DeviceMesh")
-    return mesh(device, facts["mesh"], mesh_dim_names=facts["names"] and tuple(facts["names"]))
+    names = facts["names"] and tuple(facts["names"])
+    if _is_restorable(facts, facts.get("groups")):
+        return mesh(device, facts["mesh"], mesh_dim_names=names, _init_backend=False)
+    return mesh(device, facts["mesh"], mesh_dim_names=names)
 
 
 def restore_mesh(mesh: Any, facts: Mapping[str, Any], state: Mapping[str, Any]) -> None:
     """Give a mesh the recorded state, if this torch wrote it and this process has its groups."""
-    names = state.get("_dim_group_names")
-    if list(facts["torch"]) != list(features.version()) or not names or not all(map(_is_group, names)):
+    if not _is_restorable(facts, state.get("_dim_group_names")):
         return
     if hasattr(mesh, "__setstate__"):
         mesh.__setstate__(dict(state))
     else:
         mesh.__dict__.update(state)
+
+
+def _is_restorable(facts: Mapping[str, Any], names: Any) -> bool:
+    same = list(facts["torch"]) == list(features.version())
+    return same and bool(names) and all(map(_is_group, names))
 
 
 def _is_group(name: Any) -> bool:
