@@ -4,11 +4,13 @@
     python recordings/make.py NAME ...        these; a bundle that exists is never written over
 
 A bundle, once made, stays as it is: it shows that later versions still replay what an older one recorded. To
-record anew, add a program under another name.
+record anew, add a program under another name. A line `# record: {"on": "accuracy"}` in a program says what is recorded.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +33,7 @@ def make(name: str) -> None:
     for package in PACKAGES:
         shutil.copytree(HERE / package, directory / package, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(
-        [sys.executable, "-m", "replay", "record", "-o", "failures", f"{name}.py"],
+        [sys.executable, "-m", "replay", "record", "-o", "failures", *_options(name), f"{name}.py"],
         cwd=directory,
         check=False,  # the programs fail, that is the point
         capture_output=True,
@@ -41,6 +43,14 @@ def make(name: str) -> None:
         sys.exit(f"{name}: {len(bundles)} bundles, expected one")
     shutil.move(bundles[0], target)
     print(f"{target.name}  {target.stat().st_size:,} bytes")
+
+
+def _options(name: str) -> list[str]:
+    """The command's options that a program asks for."""
+    text = (HERE / f"{name}.py").read_text(encoding="utf-8")
+    line = re.search(r"^# record: (.+)$", text, re.MULTILINE)
+    asked = json.loads(line[1]) if line else {}
+    return [word for option, value in asked.items() for word in (f"--{option}", value)]
 
 
 def main() -> None:

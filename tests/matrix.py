@@ -15,6 +15,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -165,7 +166,7 @@ def work(job: Path, answer: Path) -> None:
 def programs() -> dict[str, dict[str, Any]]:
     """How each program is recorded and replayed, by name: those of which a reproduced failure is expected."""
     found = {
-        f"recordings/{path.stem}": {"record": {}, "replay": {}, "needs": []}
+        f"recordings/{path.stem}": {"record": asked(path), "replay": {}, "needs": []}
         for path in sorted((ROOT / "recordings").glob("*.py"))
         if not path.stem.startswith("cuda_") and path.stem != "make"
     }
@@ -173,6 +174,11 @@ def programs() -> dict[str, dict[str, Any]]:
         if one.expects == "reproduced" and not (one.hides or one.patience or one.warns):
             found[name] = {"record": one.record, "replay": one.replay, "needs": list(one.needs)}
     return found
+
+
+def asked(path: Path) -> dict[str, Any]:
+    line = re.search(r"^# record: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return json.loads(line[1]) if line else {}
 
 
 def measure(pythons: list[Path], folder: Path) -> tuple[list[Any], dict[tuple[int, int], Any]]:

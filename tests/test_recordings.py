@@ -42,9 +42,13 @@ def test_a_recording_verifies(name):
         assert bundle.manifest.missing == ()
 
 
-def needs_triton(name):
-    """The README's table is of a machine without Triton too; with it, these say more."""
-    return name.startswith("cuda_triton") and importlib.util.find_spec("triton") is not None
+WITH_KERNELS = ("cuda_triton", "cuda_run_time")
+TRITON = importlib.util.find_spec("triton") is not None
+
+
+def lacks_triton(name):
+    """Whether the frame uses Triton, which is not installed here."""
+    return name.startswith(WITH_KERNELS) and not TRITON
 
 
 def same_release(name):
@@ -54,11 +58,15 @@ def same_release(name):
     return recorded.split(".")[:2] == torch.__version__.split(".")[:2]
 
 
+def recorded_reason(name):
+    """Of a recompilation: why, after the compile id."""
+    with replay.load(RECORDINGS / f"{name}.rec") as bundle:
+        return bundle.manifest.reason.partition(": ")[2]
+
+
 def lacks_a_gpu(name):
     """Whether the failure cannot come here: Triton is not installed, or it is of Inductor's code for the GPU."""
-    if torch.cuda.is_available() or not name.startswith("cuda_triton"):
-        return False
-    return importlib.util.find_spec("triton") is None or name == "cuda_triton_kernel_error"
+    return lacks_triton(name) or (name == "cuda_triton_kernel_error" and not torch.cuda.is_available())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not lacks_a_gpu(name)])
@@ -66,6 +74,9 @@ def test_a_recording_is_reproduced_with_the_same_type_and_text(name, outcomes):
     outcome = outcomes[f"{name} recorded"]
     error, recorded = outcome["error"], outcome["recorded_error"]
     assert outcome["status"] == "reproduced", error
+    if outcome["recorded_error"] is None:
+        assert outcome["reason"].partition(": ")[2] == recorded_reason(name)
+        return
     assert error["type"] == recorded["type"]
     assert error["stage"] == recorded["stage"]
     assert same(recorded["fingerprint"], error["fingerprint"], same_torch=same_release(name))
@@ -83,8 +94,8 @@ def test_a_recording_that_needs_a_gpu_says_what_is_missing(name, outcomes):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the README's table is of a machine without a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_readme_tells_the_statuses(name, outcomes):
-    if needs_triton(name):
-        pytest.skip("the README's table is of a machine without Triton")
+    if lacks_triton(name):
+        pytest.skip("the README's table is of a machine with Triton")
     found = " | ".join(outcomes[f"{name} {backend}"]["status"] for backend in BACKENDS)
     assert f"`{name}`" in README and row_of(name) == found
 

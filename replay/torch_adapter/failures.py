@@ -68,7 +68,8 @@ def describe(
             gb_type=gb_type,
             user_frames=user,
             title=_title(error, inner),
-            raised_in=raised_in,
+            # what running code goes through is the backend's choice, and no part of the failure
+            raised_in=None if stage == "runtime" else raised_in,
         ),
         user_frames=user,
         inner_type=inner_type,
@@ -146,6 +147,7 @@ def real_stack(error: BaseException) -> list[UserFrame]:
 
 def _user_frames(error: BaseException, lines: list[Line]) -> Iterator[UserFrame]:
     frames = real_stack(error)
+    frames = [frame for frame in frames if torch_file(frame.file) is None] or frames
     if not frames:
         frames = [user_frame(*line) for line in lines if is_user_file(line[0])]
     yield from frames
