@@ -18,8 +18,9 @@ from processes import ROOT, run_python
 from specimens import DIFFERENT, MISSING, PASSED
 
 import replay
+from replay import isolation
 from replay.errors import UsageError
-from replay.replayer import elsewhere
+from replay.replayer import elsewhere, launch
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 
@@ -393,3 +394,19 @@ def test_of_tries_without_the_failure_the_one_that_ran_counts():
 def test_that_nothing_fails_on_the_cpu_proves_nothing_about_values_and_inductor():
     found = place_of([(None, "on the cpu", replace(PASSED, notes=()))], proves=False)
     assert (found.status, found.missing[0].name) == ("missing", "a CUDA device")
+
+
+def test_what_ends_the_process_over_fakes_is_tried_on_the_cpu(found, monkeypatch):
+    real, asked = isolation.call, []
+
+    def call(target, request, **options):
+        asked.append(request)
+        if len(asked) == 1:
+            return isolation.ChildResult("crashed", None, "SIGABRT", launch.OVER_FAKES, "", 1.0)
+        return real(target, request, **options)
+
+    monkeypatch.setattr(isolation, "call", call)
+    outcome = replay.run(found["bundles"]["device_constant"])
+    assert (outcome.status, len(asked)) == ("reproduced", 2)
+    assert outcome.notes[0].endswith("the frame was replayed on the CPU")
+    assert outcome.notes[-1] == "over fake CUDA tensors it ended: SIGABRT"
