@@ -42,9 +42,9 @@ def test_a_recording_verifies(name):
         assert bundle.manifest.missing == ()
 
 
-def needs_triton(name):
-    """The README's table is of a machine without Triton too; with it, these say more."""
-    return name.startswith("cuda_triton") and importlib.util.find_spec("triton") is not None
+def lacks_triton(name):
+    """Whether the frame has a Triton kernel that cannot be made here."""
+    return name.startswith("cuda_triton") and importlib.util.find_spec("triton") is None
 
 
 def same_release(name):
@@ -56,9 +56,7 @@ def same_release(name):
 
 def lacks_a_gpu(name):
     """Whether the failure cannot come here: Triton is not installed, or it is of Inductor's code for the GPU."""
-    if torch.cuda.is_available() or not name.startswith("cuda_triton"):
-        return False
-    return importlib.util.find_spec("triton") is None or name == "cuda_triton_kernel_error"
+    return lacks_triton(name) or (name == "cuda_triton_kernel_error" and not torch.cuda.is_available())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not lacks_a_gpu(name)])
@@ -83,8 +81,8 @@ def test_a_recording_that_needs_a_gpu_says_what_is_missing(name, outcomes):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the README's table is of a machine without a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_readme_tells_the_statuses(name, outcomes):
-    if needs_triton(name):
-        pytest.skip("the README's table is of a machine without Triton")
+    if lacks_triton(name):
+        pytest.skip("the README's table is of a machine with Triton")
     found = " | ".join(outcomes[f"{name} {backend}"]["status"] for backend in BACKENDS)
     assert f"`{name}`" in README and row_of(name) == found
 
