@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +19,9 @@ from processes import ROOT, run_python
 from specimens import DIFFERENT, MISSING, PASSED
 
 import replay
+from replay import isolation
 from replay.errors import UsageError
-from replay.replayer import elsewhere
+from replay.replayer import elsewhere, launch
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 
@@ -375,21 +377,47 @@ def test_nothing_is_left_of_the_pretence(found):
 
 
 def place_of(outcomes, proves=True):
-    """What `best` makes of tries with these outcomes: (status, over fakes or not)."""
-    tries = [elsewhere.Place(fakes=fake, note=note, proves=proves or fake) for fake, note, _ in outcomes]
+    """What `best` makes of tries: (a stand-in for the fakes or None, note, outcome)."""
+    tries = [elsewhere.Place(fakes=fake, note=note, proves=proves) for fake, note, _ in outcomes]
     answers = {note: outcome for _, note, outcome in outcomes}
     return elsewhere.best(tries, lambda place: answers[place.note])
 
 
 def test_of_tries_without_the_failure_the_one_that_ran_counts():
     passed = replace(PASSED, notes=())
-    found = place_of([("fake", "over fakes", passed), (None, "on the cpu", passed)])
+    found = place_of([(SimpleNamespace(short=False), "over fakes", passed), (None, "on the cpu", passed)])
     assert found.notes[0] == "on the cpu"
     different = replace(DIFFERENT, notes=())
-    found = place_of([("fake", "over fakes", different), (None, "on the cpu", replace(MISSING, notes=()))])
+    found = place_of(
+        [
+            (SimpleNamespace(short=False), "over fakes", different),
+            (None, "on the cpu", replace(MISSING, notes=())),
+        ]
+    )
     assert (found.status, found.notes[0]) == ("different", "over fakes")
+
+
+def test_compiled_up_to_where_the_device_is_needed_is_no_pass():
+    found = place_of([(SimpleNamespace(short=True), "over fakes", replace(PASSED, notes=()))])
+    assert (found.status, found.missing[0].name) == ("missing", "a CUDA device")
 
 
 def test_that_nothing_fails_on_the_cpu_proves_nothing_about_values_and_inductor():
     found = place_of([(None, "on the cpu", replace(PASSED, notes=()))], proves=False)
     assert (found.status, found.missing[0].name) == ("missing", "a CUDA device")
+
+
+def test_what_ends_the_process_over_fakes_is_tried_on_the_cpu(found, monkeypatch):
+    real, asked = isolation.call, []
+
+    def call(target, request, **options):
+        asked.append(request)
+        if len(asked) == 1:
+            return isolation.ChildResult("crashed", None, "SIGABRT", launch.OVER_FAKES, "", 1.0)
+        return real(target, request, **options)
+
+    monkeypatch.setattr(isolation, "call", call)
+    outcome = replay.run(found["bundles"]["device_constant"])
+    assert (outcome.status, len(asked)) == ("reproduced", 2)
+    assert outcome.notes[0].endswith("the frame was replayed on the CPU")
+    assert outcome.notes[-1] == "over fake CUDA tensors it ended: SIGABRT"

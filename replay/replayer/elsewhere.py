@@ -13,8 +13,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replay import isolation
 from replay.errors import UnsupportedTorchError
 from replay.recording import ErrorInfo, Manifest, Missing, Outcome
+from replay.replayer.launch import OVER_FAKES
 from replay.replayer.process import Request
 from replay.torch_adapter import devices, fakes, kernels, moving, pretence
 
@@ -82,6 +84,8 @@ class Place:
         if self.fakes is None:
             yield
             return
+        if not self.chosen:
+            isolation.announce(OVER_FAKES)
         with self.fakes.running(backward=backward):
             yield
 
@@ -129,7 +133,7 @@ def _without_cuda(common: Place, manifest: Manifest, request: Request) -> list[P
         proves=other_backend or stage not in (*_NEEDS_VALUES, "inductor"),
         met=set(),
     )
-    if stage in _NEEDS_VALUES:
+    if stage in _NEEDS_VALUES or request.get("without_fakes"):
         return [on_cpu]
     over_fakes = replace(
         common,
@@ -160,7 +164,8 @@ def best(tries: Sequence[Place], attempt: Callable[[Place], Outcome]) -> Outcome
             if place is tries[-1]:
                 raise
             continue  # fake CUDA tensors need more of torch than the next try
-        if outcome.status == "passed" and not place.proves:
+        short = place.fakes is not None and place.fakes.short
+        if outcome.status == "passed" and (short or not place.proves):
             outcome = replace(outcome, status="missing", missing=(CUDA, *outcome.missing))
         relevant = place.note and not (place.only_if_met and not place.met)
         outcomes.append(replace(outcome, notes=(place.note, *outcome.notes)) if relevant else outcome)

@@ -24,6 +24,9 @@ from replay.selection import Pattern, Selection
 TIMEOUT = 1800.0
 """Seconds after which a child is stopped, unless told otherwise."""
 
+OVER_FAKES = "compile over fakes"
+"""The phase of a try over fake CUDA tensors. What ends the process there need not do so on the CPU."""
+
 _ERRORS = {
     kind.__name__: kind
     for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)
@@ -105,6 +108,9 @@ def _isolated(request: dict[str, Any], bundle: Bundle, timeout: float | None, ve
         terminal=bool(verbose > 1 or request["logs"]),
         interactive=request["pdb"],
     )
+    if result.ending == "crashed" and result.phase == OVER_FAKES and "without_fakes" not in request:
+        again = _isolated({**request, "without_fakes": True}, bundle, timeout, verbose)
+        return replace(again, notes=(*again.notes, f"over fake CUDA tensors it ended: {result.reason}"))
     if result.ending != "answered":
         return _ended(bundle, request, result)
     if "raised" in result.answer:

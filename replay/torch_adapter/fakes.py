@@ -26,6 +26,7 @@ class Fakes:
     def __init__(self) -> None:
         module = features.module("torch._subclasses.fake_tensor")
         self._class = features.require(module, "FakeTensor")
+        self.short = False  # a backend needed the device for its part
         self._mode = features.require(module, "FakeTensorMode")(allow_non_fake_inputs=True)
 
     def tensor(self, meta: Any, device: str) -> Any:
@@ -38,8 +39,11 @@ class Fakes:
         """Around the making of tensors, and all else."""
         with ExitStack() as stack:
             if devices.cuda_count() == 0:
-                stack.enter_context(nodevice.cuda_without_driver(self._class))
+                stack.enter_context(nodevice.cuda_without_driver(self._class, self._fall_short))
             yield
+
+    def _fall_short(self) -> None:
+        self.short = True
 
     @contextmanager
     def running(self, *, backward: bool) -> Iterator[None]:
@@ -49,25 +53,38 @@ class Fakes:
         that nothing is computed either), for their backward to be compiled too.
         """
         with ExitStack() as stack:
-            stack.enter_context(_compiling_only(keep_compiled=backward))
+            stack.enter_context(self._compiling_only(keep_compiled=backward))
             stack.enter_context(self._mode)
             yield
 
+    @contextmanager
+    def _compiling_only(self, *, keep_compiled: bool) -> Iterator[None]:
+        fx = features.module("torch.fx")
+        unset = features.require(features.module("torch._subclasses.fake_tensor"), "unset_fake_temporarily")
 
-@contextmanager
-def _compiling_only(*, keep_compiled: bool) -> Iterator[None]:
-    fx = features.module("torch.fx")
-    unset = features.require(features.module("torch._subclasses.fake_tensor"), "unset_fake_temporarily")
+        def wrap(original: Callable[..., Any], graph: Any, gm: Any, inputs: Any) -> Any:
+            shapes = _shapes_of(fx.GraphModule(gm, copy.copy(gm.graph)))
+            before, self.short = self.short, False
+            try:
+                with unset():  # AOTAutograd takes Dynamo's fake mode, and refuses where another is active
+                    compiled = original(gm, _of_dynamo(graph, inputs))
+            except Exception:
+                if not self.short:
+                    raise
+                compiled = (
+                    shapes  # nothing failed until the device was needed; in a later frame something may
+                )
+            finally:
+                self.short |= before
+            return compiled if keep_compiled and _compiler_name(graph) != "inductor" else shapes
 
-    def wrap(original: Callable[..., Any], graph: Any, gm: Any, inputs: Any) -> Any:
-        before = fx.GraphModule(gm, copy.copy(gm.graph))
-        with unset():  # AOTAutograd takes Dynamo's fake mode, and refuses where another is active
-            compiled = original(gm, _of_dynamo(graph, inputs))
-        name = getattr(graph.compiler_fn, "compiler_name", getattr(graph.compiler_fn, "__name__", ""))
-        return compiled if keep_compiled and name != "inductor" else _shapes_of(before)
+        with wrapped_compiler(wrap):
+            yield
 
-    with wrapped_compiler(wrap):
-        yield
+
+def _compiler_name(graph: Any) -> str:
+    compiler = graph.compiler_fn
+    return str(getattr(compiler, "compiler_name", getattr(compiler, "__name__", "")))
 
 
 def _of_dynamo(graph: Any, inputs: Sequence[Any]) -> list[Any]:

@@ -22,7 +22,7 @@ def prepare_interpreter() -> None:
     """Import triton so that its own functions (`tl.sum`, `tl.zeros`) can be interpreted; before Dynamo imports it.
 
     The variable is set for the import alone: the user's kernels must be what Dynamo takes for kernels. Where triton is
-    imported already, kernels that use such functions cannot be interpreted.
+    imported already, its functions are exchanged while a kernel runs, but not where they are methods (`x.sum()`).
     """
     if "triton" in sys.modules or importlib.util.find_spec("triton") is None:
         return
@@ -81,7 +81,7 @@ def _functions_interpreted(function: Any) -> Iterator[None]:
     kind = importlib.import_module("triton.runtime.jit").JITFunction
     changed: list[tuple[dict[str, Any], str, Any]] = []
     seen: set[int] = set()
-    waiting = [function.__globals__]
+    waiting = [function.__globals__, *_languages()]
     while waiting:
         namespace = waiting.pop()
         if id(namespace) in seen:
@@ -97,6 +97,11 @@ def _functions_interpreted(function: Any) -> Iterator[None]:
     finally:
         for namespace, name, value in changed:
             namespace[name] = value
+
+
+def _languages() -> list[dict[str, Any]]:
+    """Triton's own modules: their functions are kernels too, where they were imported for a compiler."""
+    return [vars(module) for name, module in list(sys.modules.items()) if name.startswith("triton.language")]
 
 
 def _run_first(tuner: Any, *arguments: Any, **keywords: Any) -> Any:

@@ -22,11 +22,11 @@ _CPU, _CUDA = 0, 1  # c10::DeviceType
 
 
 @contextmanager
-def cuda_without_driver(fake_tensor: type) -> Iterator[None]:
-    """Around all use of fake CUDA tensors."""
+def cuda_without_driver(fake_tensor: type, fall_short: Callable[[], None]) -> Iterator[None]:
+    """Around all use of fake CUDA tensors. `fall_short` is called where the driver is needed."""
     with ExitStack() as stack:
-        stack.enter_context(_autograd_needs_cuda())
-        stack.enter_context(_inductor_needs_cuda())
+        stack.enter_context(_autograd_needs_cuda(fall_short))
+        stack.enter_context(_inductor_needs_cuda(fall_short))
         if not _torch_has_guard():
             stack.enter_context(_cuda_guard())
             stack.enter_context(_methods(fake_tensor))
@@ -54,7 +54,7 @@ def _torch_has_guard() -> bool:
 
 
 @contextmanager
-def _autograd_needs_cuda() -> Iterator[None]:
+def _autograd_needs_cuda(fall_short: Callable[[], None]) -> Iterator[None]:
     """The autograd engine asks the driver for streams; some versions of torch end the process then."""
     module = features.module("torch.autograd")
     original = features.require(module, "_engine_run_backward")
@@ -62,6 +62,7 @@ def _autograd_needs_cuda() -> Iterator[None]:
     @functools.wraps(original)
     def _engine_run_backward(outputs: Any, *rest: Any, **kwargs: Any) -> Any:
         if any(getattr(getattr(one, "device", None), "type", "") == "cuda" for one in outputs):
+            fall_short()
             raise MissingError("autograd needs a CUDA device for these tensors, and there is none here")
         return original(outputs, *rest, **kwargs)
 
@@ -70,7 +71,7 @@ def _autograd_needs_cuda() -> Iterator[None]:
 
 
 @contextmanager
-def _inductor_needs_cuda() -> Iterator[None]:
+def _inductor_needs_cuda(fall_short: Callable[[], None]) -> Iterator[None]:
     """Inductor cannot make code for a device that is not here; all before it (AOTAutograd) is done by then."""
     module = features.module("torch._inductor.compile_fx")
     original = features.require(module, "fx_codegen_and_compile")
@@ -79,6 +80,7 @@ def _inductor_needs_cuda() -> Iterator[None]:
     def fx_codegen_and_compile(gm: Any, example_inputs: Any, *rest: Any, **kwargs: Any) -> Any:
         values = [node.meta.get("val") for node in gm.graph.nodes]
         if any(getattr(getattr(one, "device", None), "type", "") == "cuda" for one in values):
+            fall_short()
             raise MissingError("Inductor needs a CUDA device for this graph, and there is none here")
         return original(gm, example_inputs, *rest, **kwargs)
 
