@@ -421,3 +421,20 @@ def test_what_ends_the_process_over_fakes_is_tried_on_the_cpu(found, monkeypatch
     assert (outcome.status, len(asked)) == ("reproduced", 2)
     assert outcome.notes[0].endswith("the frame was replayed on the CPU")
     assert outcome.notes[-1] == "over fake CUDA tensors it ended: SIGABRT"
+
+
+def test_dynamo_takes_kernels_for_kernels_and_inductor_hears_the_truth():
+    from torch.utils import _triton
+
+    from replay.torch_adapter import kernels
+
+    def asked_by(module):
+        names = {"__name__": module, "_triton": _triton}
+        exec("answer = _triton.has_triton()", names)
+        return names["answer"]
+
+    truth = _triton.has_triton()
+    with kernels.known_to_dynamo():
+        assert asked_by("torch._dynamo.variables.builder") == _triton.has_triton_package()
+        assert asked_by("torch._inductor.runtime.autotune_cache") == truth
+    assert asked_by("torch._dynamo.variables.builder") == truth

@@ -45,10 +45,19 @@ def _interpreting() -> Iterator[None]:
 
 @contextmanager
 def known_to_dynamo() -> Iterator[None]:
-    """Dynamo takes a kernel for one only where `has_triton()`, which asks for a GPU; here it asks for the package."""
+    """Dynamo takes a kernel for one only where `has_triton()`, which asks for a GPU; here it asks for the package.
+
+    Inductor hears the truth: it would ask Triton's driver next.
+    """
     module = features.module("torch.utils._triton")
+    truth = features.require(module, "has_triton")
     has_package = features.require(module, "has_triton_package")
-    with patched(module, "has_triton", lambda *_, **__: has_package()):
+
+    def has_triton(*arguments: Any, **keywords: Any) -> bool:
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        return bool(truth(*arguments, **keywords) if caller.startswith("torch._inductor") else has_package())
+
+    with patched(module, "has_triton", has_triton):
         yield
 
 
