@@ -423,7 +423,7 @@ def test_what_ends_the_process_over_fakes_is_tried_on_the_cpu(found, monkeypatch
     assert outcome.notes[-1] == "over fake CUDA tensors it ended: SIGABRT"
 
 
-def test_dynamo_takes_kernels_for_kernels_and_inductor_hears_the_truth():
+def test_dynamo_takes_kernels_for_kernels_and_inductor_hears_the_truth(inductor):
     from torch.utils import _triton
 
     from replay.torch_adapter import kernels
