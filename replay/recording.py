@@ -291,5 +291,6 @@ class Outcome:
     drift: tuple[Drift, ...] = ()
     missing: tuple[Missing, ...] = ()
     reason: str = ""  # of a recompile that happened again: the guard that failed, in torch's words
+    recorded_reason: str = ""  # of a recorded recompile
     difference: Difference | None = None  # of wrong numbers, as measured here
     notes: tuple[str, ...] = ()  # what a reader of the verdict should know

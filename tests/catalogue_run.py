@@ -80,7 +80,89 @@ class Row:
     test: str = ""
 
 
-TESTED_ELSEWHERE: tuple[Row, ...] = ()
+TESTED_ELSEWHERE: tuple[Row, ...] = (
+    Row(
+        section="fails",
+        title="The process dies while a frame is compiled, run or differentiated (`crash_safe=True`)",
+        stage="backend, runtime",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="-",
+        test="tests/test_precaution.py::test_the_replaying_process_dies_as_well_and_that_is_reproduced",
+    ),
+    Row(
+        section="fails",
+        title='The wrong `neg` of the tutorial on Inductor\'s CPU backend (`on="accuracy"`)',
+        stage="accuracy",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="yes",
+        test="tests/test_accuracy.py::test_the_tutorials_wrong_neg_is_reproduced_with_the_measured_error",
+    ),
+    Row(
+        section="fails",
+        title="Frames in processes that were forked or spawned: DataLoader workers, `torch.multiprocessing.spawn`",
+        stage="dynamo",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="yes",
+        test="tests/test_reach.py::test_what_children_recorded_is_reproduced",
+    ),
+    Row(
+        section="fails",
+        title="Two gloo ranks, each with failures of its own: collectives, groups, a mesh, DDP",
+        stage="dynamo",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="yes",
+        test="tests/test_reach.py::test_each_rank_is_reproduced_alone_with_its_own_text",
+    ),
+    Row(
+        section="holds",
+        title="An operator of a C++ extension, traced: its schema and fake travel",
+        stage="dynamo",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="yes",
+        test="tests/test_extension_operators.py::test_a_frame_that_is_only_traced_is_reproduced_without_the_extension",
+    ),
+    Row(
+        section="holds",
+        title="An operator of a C++ extension whose kernel the frame runs",
+        stage="runtime",
+        recorded="yes",
+        replayed="missing",
+        same_text="-",
+        test="tests/test_extension_operators.py::test_a_frame_that_runs_the_kernel_names_it_as_missing",
+    ),
+    Row(
+        section="elsewhere",
+        title="Recorded on a GPU: devices in the code, autocast, a branch on a value, a wrong backward",
+        stage="dynamo, aot_autograd",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="of another torch",
+        test="tests/test_recordings.py::test_a_recording_is_reproduced_with_the_same_type_and_text",
+    ),
+    Row(
+        section="elsewhere",
+        title="Recorded on a GPU: Triton kernels, also autotuned, traced, and run by Triton's interpreter",
+        stage="dynamo, runtime",
+        recorded="yes",
+        replayed="reproduced",
+        same_text="of another torch",
+        test="tests/test_recordings.py::test_a_recording_is_reproduced_with_the_same_type_and_text",
+    ),
+    Row(
+        section="elsewhere",
+        title="Recorded on a GPU: a Triton kernel that Inductor cannot compile for it",
+        stage="inductor",
+        recorded="yes",
+        replayed="missing",
+        same_text="-",
+        test="tests/test_recordings.py::test_a_recording_that_needs_a_gpu_says_what_is_missing",
+    ),
+)
 """Rows of programs that need processes of their own; `test` is "tests/test_x.py::test_name"."""
 
 

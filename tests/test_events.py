@@ -142,3 +142,74 @@ def test_the_command_offers_the_recorders_events():
 def test_a_word_that_is_no_event_is_refused(on, tmp_path):
     with pytest.raises(replay.ReplayError, match="must be one of failure, graph_break"):
         replay.record(tmp_path, on=on)
+
+
+class Settings:
+    scale = 1
+
+
+def test_what_an_earlier_call_saw_of_globals_objects_and_closures_is_seen_again(tmp_path):
+    settings, listed, named = Settings(), [1, 2], {"p": 1}
+
+    def shadowed(x):
+        return x * settings.scale
+
+    def length(x):
+        return x * len(listed)
+
+    def value(x):
+        return x * named["p"]
+
+    def program():
+        functions = [torch.compile(one, backend="eager") for one in (shadowed, length, value)]
+        for one in functions:
+            one(torch.ones(2))
+        settings.scale = 2
+        listed.append(3)
+        named["p"] = 5
+        for one in functions:
+            one(torch.ones(2))
+
+    run = recorded(tmp_path, program, on="recompile")
+    assert [here(path).status for path in run.bundles] == ["reproduced"] * 3
+    assert (settings.scale, listed, named) == (2, [1, 2, 3], {"p": 5})
+
+
+def test_a_recompilation_that_did_not_come_says_what_was_recorded(tmp_path, capsys):
+    from replay.report.verdict import draw_verdict
+
+    path = recorded(tmp_path, run_recompiling, on="recompile").bundles[0]
+    import sys
+
+    draw_verdict(here(path, dynamic=True), sys.stdout)
+    assert "recorded: compiled again: 0/0: tensor 'x' size mismatch" in capsys.readouterr().out
+
+
+def test_a_pass_over_made_up_values_says_so(tmp_path):
+    def program():
+        def check(graph, example_inputs):
+            def run(*inputs):
+                if any(bool(one.isnan().any()) for one in inputs):
+                    raise ValueError("NaN")
+                return graph.forward(*inputs)
+
+            return run
+
+        x = torch.full((200_000,), float("nan"))
+        torch.compile(lambda x: x * 2, backend=check)(x)
+
+    with pytest.raises(ValueError, match="NaN"), replay.record(tmp_path, tensors="metadata") as recorder:
+        program()
+    outcome = here(recorder.bundles[0])
+    assert outcome.status == "passed"
+    assert any("made-up values (0.8 MB)" in note for note in outcome.notes)
+
+
+def test_fake_tensors_prove_nothing_about_a_failure_of_running_code(tmp_path):
+    def program():
+        torch.compile(lambda x, i: x[i], backend="aot_eager")(torch.ones(3), torch.tensor([7]))
+
+    with pytest.raises(IndexError), replay.record(tmp_path) as recorder:
+        program()
+    outcome = here(recorder.bundles[0], fake=True)
+    assert (outcome.status, outcome.missing[0].name) == ("missing", "a run")

@@ -110,7 +110,7 @@ def test_a_crash_leaves_the_one_frame_that_was_in_danger(step, crashed):
     assert path.name.startswith(f"{function}-ProcessDied-")
 
 
-@pytest.mark.parametrize("step", ["runs", "runs_backward"])
+@pytest.mark.parametrize("step", ["compiles", "runs", "runs_backward"])
 def test_the_replaying_process_dies_as_well_and_that_is_reproduced(step, crashed):
     folder, _ = crashed
     (path,) = (folder / step).glob("*.rec")

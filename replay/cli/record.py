@@ -109,6 +109,8 @@ def command(module: str | None, arguments: tuple[str, ...], **options: Any) -> i
         program = script.Program(module, arguments, is_module=True)
     if Path(options["directory"]).exists() and not Path(options["directory"]).is_dir():
         raise UsageError(f"--output {options['directory']}: it is no directory; name another one")
+    if options["crash_safe"]:
+        exits.say(f"if the process dies, its frame is in {options['directory']}, as *-ProcessDied-*.rec")
     ended, bundles, lost = _run_recorded(program, options)
     code = 0 if ended is None else _end(ended)
     exits.say(_summarise(bundles, lost, failures_only=options["on"] == ("failure",)))

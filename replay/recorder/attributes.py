@@ -19,14 +19,26 @@ from replay.torch_adapter import sketches
 PLAIN = (int, float, complex, bool, str, bytes, type(None))
 OBJECTS = 256
 """Objects that are looked at for one call."""
+WIDTH = 64
+"""Items of a list, tuple, set or dictionary of plain values, up to which it counts as plain itself."""
 _OTHERS = (type, ModuleType, FunctionType)
+_NOTHING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An object as one call saw it."""
+
+    reference: Callable[[], Any]
+    plain: Mapping[str, Any]  # its plain attributes
+    names: frozenset[str]  # all that it had itself
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What one call saw."""
 
-    attributes: tuple[tuple[Callable[[], Any], Mapping[str, Any]], ...] = ()
+    attributes: tuple[Owner, ...] = ()
     globals: Mapping[str, Any] | None = None
     closure: Mapping[str, Any] | None = None
 
@@ -35,25 +47,31 @@ def seen(
     code: CodeType, f_globals: Mapping[str, Any], closure: tuple[Any, ...], values: Iterable[Any]
 ) -> Seen:
     """Note them. `values`: arguments and contents of the cells; no code of the user's runs."""
-    names = frames.names_used(code)
+    used = {name: f_globals[name] for name in frames.names_used(code) if name in f_globals}
     return Seen(
-        attributes=tuple(_attributes(values)),
-        globals={name: f_globals[name] for name in names if type(f_globals.get(name, ...)) in PLAIN},
-        closure=_cells(code, closure),
+        attributes=tuple(_owners([*values, *used.values()])),
+        globals=_plain(used),
+        closure=_plain(_cells(code, closure)),
     )
 
 
 def changed(
     before: Seen, code: CodeType, f_globals: Mapping[str, Any], closure: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """What was otherwise then, as a bundle keeps it: objects with their attributes, globals, closure variables."""
+    """What was otherwise then, as a bundle keeps it: objects with their attributes, globals, closure variables.
+
+    Of an object also the names of plain attributes that it did not have.
+    """
     objects = []
-    for reference, attributes in before.attributes:
-        owner = reference()
-        held = {} if owner is None else _dictionary(owner) or {}
-        other = {name: value for name, value in attributes.items() if _differs(held, name, value)}
-        if owner is not None and other:
-            objects.append((owner, other))
+    for one in before.attributes:
+        owner = one.reference()
+        held = (_dictionary(owner) if owner is not None else None) or {}
+        other = {name: value for name, value in one.plain.items() if _differs(held, name, value)}
+        new = [
+            name for name, value in held.items() if name not in one.names and _copied(value) is not _NOTHING
+        ]
+        if owner is not None and (other or new):
+            objects.append((owner, other, new))
     now = _cells(code, closure)
     return {
         "attributes": objects,
@@ -63,23 +81,40 @@ def changed(
 
 
 def _differs(now: Mapping[str, Any], name: str, value: Any) -> bool:
-    current = now.get(name, ...)
+    current = _copied(now.get(name, _NOTHING))
     return type(current) is not type(value) or (current is not value and current != value)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain ones, copied."""
+    copies = {name: _copied(value) for name, value in values.items() if type(name) is str}
+    return {name: value for name, value in copies.items() if value is not _NOTHING}
+
+
+def _copied(value: Any) -> Any:
+    """A plain value, or a copy of a small container of such; else nothing."""
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if kind in (list, tuple, set, frozenset) and len(value) <= WIDTH:
+        return kind(value) if all(type(item) in PLAIN for item in value) else _NOTHING
+    if kind is dict and len(value) <= WIDTH:
+        plain = all(type(key) in PLAIN and type(item) in PLAIN for key, item in value.items())
+        return dict(value) if plain else _NOTHING
+    return _NOTHING
 
 
 def _cells(code: CodeType, closure: tuple[Any, ...]) -> dict[str, Any]:
     found = {}
     for name, cell in zip(code.co_freevars, closure, strict=False):
         try:
-            content = cell.cell_contents
+            found[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-        if type(content) in PLAIN:
-            found[name] = content
     return found
 
 
-def _attributes(values: Iterable[Any]) -> Iterable[tuple[Callable[[], Any], Mapping[str, Any]]]:
+def _owners(values: Iterable[Any]) -> Iterable[Owner]:
     """Objects, breadth first, with their plain attributes."""
     waiting, known = deque(values), set[int]()
     while waiting and len(known) < OBJECTS:
@@ -88,10 +123,8 @@ def _attributes(values: Iterable[Any]) -> Iterable[tuple[Callable[[], Any], Mapp
         if held is None or id(value) in known:
             continue
         known.add(id(value))
-        plain = {name: one for name, one in held.items() if type(one) in PLAIN and type(name) is str}
         try:
-            if plain:
-                yield weakref.ref(value), plain
+            yield Owner(weakref.ref(value), _plain(held), frozenset(map(str, held)))
         except TypeError:  # takes no weak reference
             continue
         waiting.extend(one for one in held.values() if type(one) not in PLAIN)

@@ -114,7 +114,9 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     stack = tuple(hooks.live_frames()) if later is None else later.stack
     config, config_objects = _split_config(attempt, backend)
     ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
-    ambient["transforms"] = transforms.running()
+    running = transforms.running()
+    if running:
+        ambient["transforms"] = running
     modes = state.function_modes()
     with undisturbed():
         ambient["generators"] = state.generators()

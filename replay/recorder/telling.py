@@ -7,6 +7,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
+from types import FrameType
 
 from replay.errors import RecordingWarning
 from replay.recorder.happenings import Happening
@@ -57,9 +58,24 @@ def written_by_another(error: BaseException | None, directory: Path) -> Path | N
 def warn(message: str) -> None:
     """A RecordingWarning, whatever the program made of warnings."""
     try:
-        warnings.warn(message, RecordingWarning, stacklevel=2)
+        warnings.warn(message, RecordingWarning, stacklevel=_users_level())
     except Exception:  # noqa: BLE001 - the user turned warnings into errors: those must not come from us
         print(f"RecordingWarning: {message}", file=sys.stderr)  # noqa: T201 - the last way to be heard
+
+
+def _users_level() -> int:
+    """How far up the stack the program's own code is: the first frame that is neither ours nor torch's."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in (
+            "replay",
+            "torch",
+            "contextlib",
+        ):
+            return level
+        frame, level = frame.f_back, level + 1
+    return 2
 
 
 def _notes(error: BaseException | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -13,32 +13,34 @@ from replay.shipping import Placeholder
 @contextmanager
 def as_then(before: Mapping[str, Any] | None, function: FunctionType) -> Iterator[None]:
     """Inside, they are what they were at that call, as far as they were other than at the failing one."""
-    places = list(_places(before or {}, function))
-    now = [(held, name, held[name]) for held, then in places for name in then if name in held]
-    for held, then in places:
-        held.update(then)
+    recorded = before or {}
+    places = list(_places(recorded, function))
+    now = [(held, {name: held[name] for name in (*then, *new) if name in held}) for held, then, new in places]
     cells = _cells(function)
-    contents = {
-        name: cells[name].cell_contents for name in (before or {}).get("closure", {}) if name in cells
-    }
+    contents = {name: cells[name].cell_contents for name in recorded.get("closure", {}) if name in cells}
+    for held, then, new in places:
+        held.update(then)
+        for name in new:
+            held.pop(name, None)
     for name in contents:
-        cells[name].cell_contents = (before or {})["closure"][name]
+        cells[name].cell_contents = recorded["closure"][name]
     try:
         yield
     finally:
-        for held, name, value in now:
-            held[name] = value
+        for held, values in now:
+            held.update(values)
         for name, value in contents.items():
             cells[name].cell_contents = value
 
 
 def _places(
-    before: Mapping[str, Any], function: FunctionType
-) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    for owner, attributes in before.get("attributes", ()):
+    recorded: Mapping[str, Any], function: FunctionType
+) -> Iterator[tuple[dict[str, Any], Mapping[str, Any], Sequence[str]]]:
+    """A dictionary, what it held then, and the names that it did not have."""
+    for owner, attributes, *new in recorded.get("attributes", ()):  # the first bundles know no new names
         if not isinstance(owner, Placeholder):
-            yield object.__getattribute__(owner, "__dict__"), attributes
-    yield function.__globals__, before.get("globals", {})
+            yield object.__getattribute__(owner, "__dict__"), attributes, new[0] if new else ()
+    yield function.__globals__, recorded.get("globals", {}), ()
 
 
 def _cells(function: FunctionType) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from replay.replayer.process import Request
 from replay.torch_adapter import devices, fakes, kernels, moving, pretence
 
 CUDA = Missing("a CUDA device", "", "the frame was recorded on one, and there is none here")
+RUN = Missing("a run", "", "the failure came while the code ran, and --fake compiles only")
 
 _NEEDS_VALUES = ("runtime", "accuracy")
 _ASKS_FOR_CUDA = re.compile(
@@ -117,7 +118,11 @@ def places(manifest: Manifest, request: Request) -> list[Place]:
     else:
         common = Place(without_cuda=True, gpus=gpus, cuda_device=manifest.state.get("cuda_device", {}))
     if fake or device is not None:
-        chosen = replace(common, device=device, chosen=True, fakes=fakes.Fakes() if fake else None)
+        stage = None if manifest.error is None else manifest.error.stage
+        shows = not (fake and stage in _NEEDS_VALUES)
+        chosen = replace(
+            common, device=device, chosen=True, fakes=fakes.Fakes() if fake else None, proves=shows
+        )
         return [
             replace(chosen, note="the frame was compiled over fake tensors, and was not run" if fake else "")
         ]
@@ -166,7 +171,8 @@ def best(tries: Sequence[Place], attempt: Callable[[Place], Outcome]) -> Outcome
             continue  # fake CUDA tensors need more of torch than the next try
         short = place.fakes is not None and place.fakes.short
         if outcome.status == "passed" and (short or not place.proves):
-            outcome = replace(outcome, status="missing", missing=(CUDA, *outcome.missing))
+            lacks = RUN if place.chosen and not short else CUDA
+            outcome = replace(outcome, status="missing", missing=(lacks, *outcome.missing))
         relevant = place.note and not (place.only_if_met and not place.met)
         outcomes.append(replace(outcome, notes=(place.note, *outcome.notes)) if relevant else outcome)
         ran.append(place.fakes is None)

@@ -287,7 +287,9 @@ class _Replay:
             except Exception:  # noqa: BLE001 - see below
                 failed += 1  # a call over synthetic values may fail where the recorded one did not
         how = "" if subject else ", with the eager backend"
-        self.notes.append(f"{len(root['calls'])} earlier calls were repeated first{how}")
+        count = len(root["calls"])
+        calls = "earlier call was" if count == 1 else "earlier calls were"
+        self.notes.append(f"{count} {calls} repeated first{how}")
         if failed:
             self.notes.append(f"{failed} of them raised over synthetic values")
 
@@ -358,6 +360,8 @@ class _Replay:
             lacking = self._lacking(loaded, failed)
             if lacking:
                 status, missing = "missing", [*lacking, *(one for one in missing if one not in lacking)]
+        if status == "passed":
+            self.notes += self._made_up()
         compiled = tuple(self.seen.frames())
         compile_seconds = sum(frame.seconds for frame in compiled)
         return Outcome(
@@ -377,9 +381,20 @@ class _Replay:
             drift=tuple(self.drift),
             missing=tuple(missing),
             reason=reason or "",
+            recorded_reason=self.manifest.reason,
             difference=self.seen.differences.get(id(match or (failed[0] if failed else None))),
             notes=tuple(self.notes),
         )
+
+    def _made_up(self) -> list[str]:
+        """That the recorded failure may depend on values which the bundle does not have; nothing if it has all."""
+        storages = self.manifest.storages
+        found = [one for key, one in storages.items() if one.entry is None and one.length and key[0] == "s"]
+        if not found or self.manifest.error is None or self.request["backend"] is not None:
+            return []
+        size = sum(one.length for one in found) / 1e6
+        what = "1 tensor storage holds" if len(found) == 1 else f"{len(found)} tensor storages hold"
+        return [f"{what} made-up values ({size:.1f} MB); the recorded failure may depend on the real ones"]
 
     def _lacking(self, loaded: shipping.Loaded, failed: list[ErrorInfo]) -> list[Missing]:
         """Why another failure than the recorded one may come from what the replay lacks."""

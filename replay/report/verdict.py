@@ -33,8 +33,7 @@ def draw_verdict(outcome: Outcome, stream: TextIO, *, verbose: int = 0) -> None:
         return
     draw_missing(page, outcome)
     draw_errors(page, outcome)
-    for line in outcome.reason.splitlines():
-        page.line(f"compiled again: {clean_line(line)}", indent=0)
+    draw_reason(page, outcome)
     for note in outcome.notes:
         page.line(f"note: {note}", indent=0)
     if verbose > 0:
@@ -77,6 +76,13 @@ def draw_errors(page: Page, outcome: Outcome) -> None:
             page.line(f"recorded: {_one_line(outcome.recorded_error)}", indent=0)
     elif outcome.error is not None:
         page.line(_full_text(outcome.error), indent=0)
+
+
+def draw_reason(page: Page, outcome: Outcome) -> None:
+    """Why a frame was compiled again; where it was not, why it was when it was recorded."""
+    label = "compiled again" if outcome.reason else "recorded: compiled again"
+    for at, line in enumerate((outcome.reason or outcome.recorded_reason).splitlines()):
+        page.line(f"{label}: {clean_line(line)}" if at == 0 else clean_line(line), indent=0 if at == 0 else 2)
 
 
 def _draw_error(page: Page, label: str, error: ErrorInfo | None) -> None:
