@@ -347,9 +347,15 @@ class _Replay:
         return fingerprint.same(recorded, seen, same_torch=same_torch and self._goes_the_same_way())
 
     def _goes_the_same_way(self) -> bool:
-        """Whether the frame comes to the compiler as it was recorded: an export goes through other functions."""
-        as_recorded = self.request["backend"] is None and self.request["mode"] is None
-        return as_recorded or self.manifest.compile.entry == "compile"
+        """Whether the failure is to come through the same functions of torch.
+
+        With another backend an export does not, and what running code goes through is the backend's.
+        """
+        if self.request["backend"] is None and self.request["mode"] is None:
+            return True
+        error = self.manifest.error
+        ran = error is not None and error.stage == "runtime"
+        return self.manifest.compile.entry == "compile" and not ran
 
     def _outcome(self, loaded: shipping.Loaded, seconds: dict[str, float]) -> Outcome:
         match, failed, reason = self._match(), self.seen.failures, self._recompile()

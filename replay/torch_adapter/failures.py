@@ -68,8 +68,7 @@ def describe(
             gb_type=gb_type,
             user_frames=user,
             title=_title(error, inner),
-            # what running code goes through is the backend's choice, and no part of the failure
-            raised_in=None if stage == "runtime" else raised_in,
+            raised_in=raised_in,
         ),
         user_frames=user,
         inner_type=inner_type,
