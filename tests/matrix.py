@@ -30,6 +30,7 @@ from typing import Any
 import catalogue_run as catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 120  # characters of a message on the page
 PAGE = ROOT / "docs" / "matrix.md"
 SECONDS = 300  # for one program; then it counts as "hangs"
 
@@ -234,6 +235,7 @@ def ask(python: Path, request: dict[str, Any], stem: Path, directory: Path) -> A
 
 def page(recorded: list[Any], replayed: dict[tuple[int, int], Any]) -> str:
     names = [f"Python {minor(one['python'])}, torch {one['torch'].partition('+')[0]}" for one in recorded]
+    short = [minor(one["torch"]) for one in recorded]
     cells = {pair: judge(recorded, replayed, *pair) for pair in replayed}
     lines = [
         "# Version matrix",
@@ -243,7 +245,8 @@ def page(recorded: list[Any], replayed: dict[tuple[int, int], Any]) -> str:
         "fingerprint) out of those whose failure exists under both: recorded there, the program fails in the same way.",
         "`tests/matrix.py` makes this page; `CONTRIBUTING.md` says how.",
         "",
-        f"{len(recorded[0]['programs'])} programs, on Linux, without a GPU.",
+        f"{len(recorded[0]['programs'])} programs, on Linux, without a GPU. Below, 2.9 → 2.13 reads: recorded under",
+        "torch 2.9 and the Python beside it in the table, replayed under torch 2.13 and its Python.",
         "",
         "| recorded under | " + " | ".join(names) + " |",
         "|---" * (len(names) + 1) + "|",
@@ -252,15 +255,26 @@ def page(recorded: list[Any], replayed: dict[tuple[int, int], Any]) -> str:
         counts = [f"{len(cells[i, j]['good'])} of {cells[i, j]['shared']}" for j in range(len(names))]
         lines.append(f"| {name} | " + " | ".join(counts) + " |")
     lines += ["", "## Not reproduced, though the failure exists under both", ""]
-    lines += exceptions(cells, names, "bad") or ["None."]
-    lines += ["", "## The failure does not exist there", ""]
-    lines += ["What the program, recorded under the second, does instead; and what the replay says.", ""]
-    lines += exceptions(cells, names, "absent") or ["None."]
+    lines += rows(("program", "what the replay says", "where"), exceptions(cells, short, "bad"))
+    lines += ["", "## The failure is another there, or none", ""]
+    lines += rows(("program", "recorded there; replayed there", "where"), exceptions(cells, short, "absent"))
     lines += ["", "## Config keys that the second torch does not know: skipped, and named as drift", ""]
-    lines += keys(cells, names) or ["None were set."]
-    lines += ["", "## Not recorded", ""]
-    lines += unrecorded(recorded, names) or ["Every program made its bundle under every one."]
+    lines += rows(("key", "programs", "where"), keys(cells, short))
+    lines += ["", "## Not one bundle: left out", ""]
+    lines += rows(("program", "why", "under torch"), unrecorded(recorded, short))
     return "\n".join(lines) + "\n"
+
+
+Cells = dict[tuple[int, int], dict[str, Any]]
+
+
+def rows(head: tuple[str, str, str], found: dict[tuple[str, str], list[str]]) -> list[str]:
+    if not found:
+        return ["None."]
+    table = [f"| {' | '.join(head)} |", "|---|---|---|"]
+    return table + [
+        f"| `{one}` | {what} | {', '.join(where)} |" for (one, what), where in sorted(found.items())
+    ]
 
 
 def minor(version: str) -> str:
@@ -274,14 +288,12 @@ def judge(recorded: list[Any], replayed: dict[tuple[int, int], Any], i: int, j: 
         own = recorded[j]["programs"][name]
         exists = own.get("core") == recorded[i]["programs"][name]["core"]
         cell["shared"] += exists
-        if outcome["status"] == "reproduced":
-            cell["good"] += [name] if exists else []
+        if exists and outcome["status"] == "reproduced":
+            cell["good"].append(name)
         elif exists:
-            cell["bad"].append((name, f"{outcome['status']}: {plain(outcome['why'])}"))
-        if not exists:
-            does = (
-                plain(own.get("error") or "does not fail") if own.get("core") is None else "fails otherwise"
-            )
+            cell["bad"].append((name, f"{outcome['status']}: {plain(outcome['why'])}".rstrip(": ")))
+        else:
+            does = "fails otherwise" if own.get("core") else plain(own.get("error") or "does not fail")
             cell["absent"].append((name, f"{does}; {outcome['status']}"))
         for key in outcome.get("unknown", ()):
             cell["unknown"].setdefault(key, []).append(name)
@@ -289,41 +301,41 @@ def judge(recorded: list[Any], replayed: dict[tuple[int, int], Any], i: int, j: 
 
 
 def plain(text: str) -> str:
-    """One short line for the page."""
-    return " ".join(text.split())[:160].replace("|", "\\|")
+    """One short line for the page, without this machine's directories and without what differs from pair to pair."""
+    text = re.sub(r"\S*/site-packages/", "", " ".join(text.split()))
+    text = re.sub(r"bytecode of Python 3\.\d+, and this is 3\.\d+; .*", "bytecode of another Python", text)
+    text = text if len(text) <= WIDTH else text[:WIDTH].rpartition(" ")[0] + " ..."
+    return text.replace("|", "\\|")
 
 
-def exceptions(cells: dict[tuple[int, int], Any], names: list[str], kind: str) -> list[str]:
+def exceptions(cells: Cells, short: list[str], kind: str) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
-    for (i, j), cell in cells.items():
-        for name, why in cell[kind]:
-            found.setdefault((name, why), []).append(f"{names[i]} → {names[j]}")
-    lines = []
-    for (name, why), pairs in sorted(found.items()):
-        lines.append(f"- `{name}`: {why}")
-        lines += [f"  - {pair}" for pair in pairs]
-    return lines
+    for (i, j), cell in sorted(cells.items()):
+        for one in cell[kind]:
+            found.setdefault(one, []).append(f"{short[i]} → {short[j]}")
+    every = len(cells)
+    return {one: ["everywhere"] if len(where) == every else where for one, where in found.items()}
 
 
-def keys(cells: dict[tuple[int, int], Any], names: list[str]) -> list[str]:
-    found: dict[str, list[str]] = {}
-    for (i, j), cell in cells.items():
-        for key, programs_ in cell["unknown"].items():
-            found.setdefault(f"`{key}` (in {', '.join(sorted(programs_))})", []).append(
-                f"{names[i]} → {names[j]}"
-            )
-    return [f"- {key}: {'; '.join(pairs)}" for key, pairs in sorted(found.items())]
+def keys(cells: Cells, short: list[str]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for (i, j), cell in sorted(cells.items()):
+        for key, names in cell["unknown"].items():
+            found.setdefault((key, ", ".join(sorted(names))), []).append(f"{short[i]} → {short[j]}")
+    return found
 
 
-def unrecorded(recorded: list[Any], names: list[str]) -> list[str]:
-    lines = []
-    for name, one in zip(names, recorded, strict=True):
-        for program, found in one["programs"].items():
-            count = len(found.get("bundles", ()))
-            if count != 1:
-                why = found.get("error") or found.get("why") or "does not fail"
-                lines.append(f"- `{program}` under {name}: {count} bundles; {plain(why)}")
-    return lines
+def unrecorded(recorded: list[Any], short: list[str]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for torch, one in zip(short, recorded, strict=True):
+        for program, made in one["programs"].items():
+            count = len(made.get("bundles", ()))
+            if count > 1:
+                found.setdefault((program, f"makes {count} bundles"), []).append(torch)
+            elif count == 0:
+                why = plain(made.get("error") or made.get("why") or "does not fail")
+                found.setdefault((program, why), []).append(torch)
+    return found
 
 
 if __name__ == "__main__":

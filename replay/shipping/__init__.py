@@ -166,6 +166,9 @@ def _load(values: bytes, loading: Loading) -> Any:
                 loading.keep.append(item[1])
             item = reader.load()
     except (pickle.UnpicklingError, EOFError) as error:
+        absent = ", ".join(dict.fromkeys(one.name for one in loading.missing))
+        if absent:  # pickle refuses what stands for a class of an absent package, such as a metaclass
+            raise MissingError(f"the recorded values: they need {absent} ({error})") from error
         raise BundleError(f"values.pkl is damaged ({error}); record the failure again") from error
     except (
         Exception
