@@ -185,7 +185,7 @@ def test_a_failure_that_needs_the_earlier_calls_is_replayed_with_them(tmp_path):
     assert [call.compile_id for call in run.manifest.calls] == ["0/0"]
     outcome = replay.run(run.bundles[0], isolate=False)
     assert outcome.status == "reproduced"
-    assert "1 earlier calls were repeated" in outcome.notes[0]
+    assert "1 earlier call was repeated" in outcome.notes[0]
 
 
 def test_earlier_calls_take_no_tensor_bytes(tmp_path):
