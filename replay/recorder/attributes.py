@@ -7,7 +7,7 @@ a call saw would be gone by the time of the failure if it were not noted.
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -22,6 +22,8 @@ OBJECTS = 256
 WIDTH = 64
 """Items of a list, tuple, set or dictionary of plain values, up to which it counts as plain itself."""
 _OTHERS = (type, ModuleType, FunctionType)
+_CONTAINERS = (*PLAIN, dict, OrderedDict, list, tuple, set, frozenset)
+"""What is not looked into on the way to other objects: a module has ten dictionaries of hooks."""
 _NOTHING: Any = object()
 
 
@@ -124,10 +126,10 @@ def _owners(values: Iterable[Any]) -> Iterable[Owner]:
             continue
         known.add(id(value))
         try:
-            yield Owner(weakref.ref(value), _plain(held), frozenset(map(str, held)))
+            yield Owner(weakref.ref(value), _plain(held), frozenset(held))
         except TypeError:  # takes no weak reference
             continue
-        waiting.extend(one for one in held.values() if type(one) not in PLAIN)
+        waiting.extend(one for one in held.values() if type(one) not in _CONTAINERS)
         if sketches.is_module(value):
             waiting.extend(held.get("_modules", {}).values())
 
