@@ -32,11 +32,11 @@ def compute(
     *,
     stage: str,
     type: str,  # noqa: A002 - the word of the contract
-    inner_type: str | None,
-    gb_type: str | None,
-    user_frames: Sequence[UserFrame],
-    title: str,
-    raised_in: str | None,
+    inner_type: str | None = None,
+    gb_type: str | None = None,
+    user_frames: Sequence[UserFrame] = (),
+    title: str = "",
+    raised_in: str | None = None,
 ) -> str:
     """The fingerprint of a failure.
 

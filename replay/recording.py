@@ -255,6 +255,15 @@ class Manifest:
     entries: Mapping[str, Entry] = field(default_factory=dict)  # every other entry of the archive
 
 
+def made_up(storages: Mapping[str, StorageSpec]) -> dict[str, int]:
+    """Bytes of each storage of the failing call whose values are made up. Earlier calls' (`d...`) always are."""
+    return {
+        key: one.length
+        for key, one in storages.items()
+        if one.entry is None and one.length and not key.startswith("d")
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class FrameOutcome:
     """What the replay saw of one code object."""

@@ -53,7 +53,7 @@ def seen(
     return Seen(
         attributes=tuple(_owners([*values, *used.values()])),
         globals=_plain(used),
-        closure=_plain(_cells(code, closure)),
+        closure=_plain(frames.cells(code, closure)),
     )
 
 
@@ -74,7 +74,7 @@ def changed(
         ]
         if owner is not None and (other or new):
             objects.append((owner, other, new))
-    now = _cells(code, closure)
+    now = frames.cells(code, closure)
     return {
         "attributes": objects,
         "globals": {k: v for k, v in (before.globals or {}).items() if _differs(f_globals, k, v)},
@@ -104,16 +104,6 @@ def _copied(value: Any) -> Any:
         plain = all(type(key) in PLAIN and type(item) in PLAIN for key, item in value.items())
         return dict(value) if plain else _NOTHING
     return _NOTHING
-
-
-def _cells(code: CodeType, closure: tuple[Any, ...]) -> dict[str, Any]:
-    found = {}
-    for name, cell in zip(code.co_freevars, closure, strict=False):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    return found
 
 
 def _owners(values: Iterable[Any]) -> Iterable[Owner]:

@@ -26,8 +26,8 @@ from typing import Any, Protocol
 from replay.bundle import load
 from replay.bundle.publishing import locked
 from replay.errors import RecordingWarning, ReplayError
+from replay.torch_adapter import features
 
-DYNAMO = "torch._dynamo"
 COARSE = 60.0
 """Seconds by which a file's time may lie before that of the clock: servers have clocks of their own."""
 
@@ -198,7 +198,7 @@ class Inherited:
                 for order in self._orders:
                     _enter(stack, *order)
 
-            if DYNAMO in sys.modules:
+            if features.DYNAMO in sys.modules:
                 begin()
             else:
                 stack.enter_context(_awaiting(begin))
@@ -259,7 +259,7 @@ class _Finder(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             original(module)
-            if self in sys.meta_path and DYNAMO in sys.modules and not _is_importing(module):
+            if self in sys.meta_path and features.DYNAMO in sys.modules and not _is_importing(module):
                 self.leave()
                 self._begin()
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from replay import source
@@ -36,7 +36,7 @@ def inputs_of(attempt: hooks.Attempt) -> Inputs:
     return Inputs(
         arguments=arguments(attempt.code, f_locals),
         named={name: f_locals[name] for name in argument_names(attempt.code) if name in f_locals},
-        closure=dict(_cells(attempt)),
+        closure=cells(attempt.code, attempt.closure),
         globals=dict(_data_globals(attempt.code, attempt.f_globals)),
     )
 
@@ -92,12 +92,23 @@ def names_used(code: CodeType) -> set[str]:
     return names
 
 
-def _cells(attempt: hooks.Attempt) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(attempt.code.co_freevars, attempt.closure, strict=False):
+def cells(code: CodeType, closure: Iterable[CellType]) -> dict[str, Any]:
+    """Closure variables by name, without those that are not assigned yet."""
+    found = {}
+    for name, cell in zip(code.co_freevars, closure, strict=False):
         try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
+            found[name] = cell.cell_contents
+        except ValueError:
             continue
+    return found
+
+
+def content(cell: CellType) -> Any:
+    """What a cell holds; None if it is not assigned yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _data_globals(code: CodeType, f_globals: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from replay.recorder import attributes
+from replay.recorder import attributes, frames
 from replay.torch_adapter import hooks, sketches, state
 
 KEPT = 300
@@ -125,7 +125,7 @@ def _call(attempt: hooks.Attempt) -> Call:
             attempt.code,
             attempt.f_globals,
             attempt.closure,
-            [*attempt.f_locals.values(), *map(_contents, attempt.closure)],
+            [*attempt.f_locals.values(), *map(frames.content, attempt.closure)],
         ),
         frame=Past(
             attempt.code,
@@ -186,8 +186,8 @@ def revived(attempt: hooks.Attempt, tensor: Callable[[sketches.Tensor], Any]) ->
 
 
 def _revived_cell(cell: CellType, value_of: Callable[[Any], Any]) -> CellType:
-    content = _contents(cell)
-    return CellType(value_of(content)) if type(content) is Sketched else cell
+    held = frames.content(cell)
+    return CellType(value_of(held)) if type(held) is Sketched else cell
 
 
 def _cell_sketch(cell: CellType) -> Any:
@@ -203,11 +203,4 @@ def _all_plain(values: Iterable[Any]) -> bool:
 
 def _is_small(function: FunctionType) -> bool:
     cells = function.__closure__ or ()
-    return all(type(_contents(cell)) in PLAIN for cell in cells)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
+    return all(type(frames.content(cell)) in PLAIN for cell in cells)

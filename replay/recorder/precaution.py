@@ -196,11 +196,7 @@ def died(stage: Stage, step: str, code: CodeType) -> ErrorInfo:
         fingerprint=fingerprint.compute(
             stage=stage,
             type=DIED,
-            inner_type=None,
-            gb_type=None,
             user_frames=user,
-            title="",
-            raised_in=None,
         ),
         user_frames=user,
     )

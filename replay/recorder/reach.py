@@ -16,6 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from replay.recorder import frames
 from replay.recorder.uses import uses_of
 from replay.shipping.modules import imported
 from replay.torch_adapter import anatomy
@@ -104,7 +105,7 @@ class Reach:
 
     def _function(self, value: types.FunctionType) -> None:
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
-            content = _content(cell)
+            content = frames.content(cell)
             if name == "__class__" and isinstance(content, type):
                 self._class(content, made=False)
             else:
@@ -240,13 +241,6 @@ class Reach:
                 self._push(held)
 
 
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
-
-
 def _top(module: Any) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
@@ -270,7 +264,7 @@ def _reference(reach: Reach, value: weakref.ref[Any]) -> None:
 
 
 def _cell(reach: Reach, value: types.CellType) -> None:
-    reach._push(_content(value))
+    reach._push(frames.content(value))
 
 
 _VISITS: tuple[tuple[Any, Callable[[Reach, Any], None]], ...] = (

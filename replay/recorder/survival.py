@@ -18,7 +18,7 @@ from typing import Protocol
 
 from replay.bundle import Published
 from replay.errors import BundleError
-from replay.recording import LeftOut, Manifest, Outcome, StorageSpec, Substitution
+from replay.recording import LeftOut, Manifest, Outcome, StorageSpec, Substitution, made_up
 from replay.replayer import run
 from replay.torch_adapter import environment
 from replay.torch_adapter.tensors import RUN_BUDGET
@@ -59,12 +59,12 @@ class Written:
     @classmethod
     def of(cls, file: Published, manifest: Manifest) -> Written:
         """What a manifest says."""
-        made_up = _made_up(manifest.storages)
+        invented = made_up(manifest.storages)
         return cls(
             file=file,
             function=manifest.frame.name,
-            tensors=sum(spec.storage in made_up for spec in manifest.tensors.values()),
-            nbytes=sum(made_up.values()),
+            tensors=sum(spec.storage in invented for spec in manifest.tensors.values()),
+            nbytes=sum(invented.values()),
             left_out=manifest.left_out,
             substitution=manifest.substitution,
         )
@@ -86,20 +86,9 @@ def stated(
     kept: tuple[str, ...],
 ) -> Substitution | None:
     """What a manifest says of the check: nothing where nothing is made up or left out, and never was."""
-    if found is None or (found.survived is not False and not _made_up(storages) and not left_out):
+    if found is None or (found.survived is not False and not made_up(storages) and not left_out):
         return None
     return replace(found, kept=kept)
-
-
-def _made_up(storages: Mapping[str, StorageSpec]) -> dict[str, int]:
-    """Storages with made-up values that could be real; those of earlier calls are gone."""
-    return {
-        key: one.length for key, one in storages.items() if one.entry is None and one.length and _is_live(key)
-    }
-
-
-def _is_live(key: str) -> bool:
-    return not key.startswith("d")  # as TensorCollector.declare names them
 
 
 Check = Callable[[], Path]

@@ -137,9 +137,7 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         type=kind,
         message=f"the replaying process ended while it was in phase {result.phase!r}: {result.ending}, {result.reason}",
         stage=stage,
-        fingerprint=fingerprint.compute(
-            stage=stage, type=kind, inner_type=None, gb_type=None, user_frames=(), title="", raised_in=None
-        ),
+        fingerprint=fingerprint.compute(stage=stage, type=kind),
         traceback=result.stderr,
     )
     same = recorded is not None and (

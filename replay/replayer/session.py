@@ -18,7 +18,7 @@ from typing import Any
 from replay import fingerprint, isolation, shipping, source
 from replay.bundle import Bundle, load
 from replay.errors import MissingError, ReplayError, UsageError
-from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status
+from replay.recording import Drift, ErrorInfo, Missing, Outcome, Status, made_up
 from replay.replayer import earlier, elsewhere, process, ways
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
@@ -394,11 +394,10 @@ class _Replay:
 
     def _made_up(self) -> list[str]:
         """That the recorded failure may depend on values which the bundle does not have; nothing if it has all."""
-        storages = self.manifest.storages
-        found = [one for key, one in storages.items() if one.entry is None and one.length and key[0] == "s"]
+        found = made_up(self.manifest.storages)
         if not found or self.manifest.error is None or self.request["backend"] is not None:
             return []
-        size = sum(one.length for one in found) / 1e6
+        size = sum(found.values()) / 1e6
         what = "1 tensor storage holds" if len(found) == 1 else f"{len(found)} tensor storages hold"
         return [f"{what} made-up values ({size:.1f} MB); the recorded failure may depend on the real ones"]
 

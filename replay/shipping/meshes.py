@@ -26,9 +26,7 @@ def reduce_mesh(dumping: Dumping, mesh: Any) -> Reduced:
 @builder
 def make_mesh(loading: Loading, facts: dict[str, Any]) -> Any:
     """A mesh; the process is the recorded rank of a fake group until the load ends, if it was in none."""
-    leave = torchs_meshes.ensure_group(facts)
-    if leave is not None:
-        loading.undo.callback(leave)
+    loading.undo.enter_context(torchs_meshes.in_group(facts))
     return torchs_meshes.make_mesh(facts, loading.tensors.device(facts["device"]))
 
 

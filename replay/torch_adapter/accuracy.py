@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from replay.recording import Difference
-from replay.torch_adapter import deviation, features
+from replay.torch_adapter import compiling, deviation, features
 from replay.torch_adapter.deviation import Trio
 from replay.torch_adapter.interception import Intercepted, Snapshot
 
@@ -210,8 +210,7 @@ class _Generators:
 
 def _reuses_memory(backend: Any) -> bool:
     """Whether compiled code is run through CUDA graphs: a second run would write over the program's outputs."""
-    while hasattr(backend, "_torchdynamo_orig_backend"):
-        backend = backend._torchdynamo_orig_backend
+    backend = compiling.innermost(backend)
     if "cudagraphs" in str(getattr(backend, "__name__", "")):
         return True
     options = getattr(backend, "config", None) or {}

@@ -29,9 +29,7 @@ class Backend:
     __slots__ = ("dynamic", "name", "options", "registered", "shipped")
 
     def __init__(self, converter: Any) -> None:
-        found = features.require(converter, _INNER)
-        while hasattr(found, _INNER):
-            found = getattr(found, _INNER)
+        found = innermost(features.require(converter, _INNER))
         self.dynamic: bool | None = getattr(found, "dynamic", None)
         self.options: dict[str, Any] = dict(getattr(found, "config", None) or {})
         self.registered: str | None = getattr(found, "compiler_name", None)
@@ -52,6 +50,13 @@ class Backend:
         self.shipped = found
         if self.registered not in _registry():
             self.registered = None
+
+
+def innermost(backend: Any) -> Any:
+    """The backend itself, under everything that torch and others have wrapped around it."""
+    while hasattr(backend, _INNER):
+        backend = getattr(backend, _INNER)
+    return backend
 
 
 def torch_name(function: Any) -> str | None:

@@ -33,11 +33,9 @@ def describe_break(one: hooks.Break) -> ErrorInfo:
         fingerprint=fingerprint.compute(
             stage="graph_break",
             type=BREAK,
-            inner_type=None,
             gb_type=title,
             user_frames=user[-1:],
             title=title,
-            raised_in=None,
         ),
         user_frames=user,
         gb_type=title,
@@ -55,11 +53,8 @@ def describe_recompile(attempt: hooks.Attempt) -> tuple[str, str]:
         fingerprint.compute(
             stage="recompile",
             type="",
-            inner_type=None,
-            gb_type=None,
             user_frames=failures.own_frame(attempt.code),
             title=_ENTRY.sub("", first),
-            raised_in=None,
         ),
         reason,
     )
@@ -83,11 +78,8 @@ def describe_difference(found: Difference, code: CodeType) -> ErrorInfo:
         fingerprint=fingerprint.compute(
             stage="accuracy",
             type=WRONG,
-            inner_type=None,
-            gb_type=None,
             user_frames=user,
             title=found.where,
-            raised_in=None,
         ),
         user_frames=user,
     )

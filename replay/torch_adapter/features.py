@@ -14,6 +14,9 @@ from typing import Any
 
 from replay.errors import MissingError, UnsupportedTorchError
 
+DYNAMO = "torch._dynamo"
+"""The module that everything which compiles imports."""
+
 OLDEST = (2, 9)
 """The oldest torch that the hooks were checked on."""
 
@@ -46,7 +49,7 @@ def module(name: str) -> ModuleType:
 def load() -> None:
     """Import torch with its compiler, and check the hooks. Raises MissingError or UnsupportedTorchError."""
     module("torch")
-    module("torch._dynamo")
+    module(DYNAMO)
     check_hooks()
 
 

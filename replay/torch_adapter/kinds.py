@@ -88,8 +88,7 @@ def put_together(
         if traits["is_leaf"] or not wants:
             return make(requires_grad=wants)
         leaf = make(requires_grad=True)
-        with torch.enable_grad():
-            return _computed(torch, leaf, lambda: make(requires_grad=False))
+        return computed(torch, leaf, lambda: make(requires_grad=False))
 
 
 def summary(tensor: Any) -> str | None:
@@ -192,8 +191,8 @@ KINDS = (transforms.BATCHED, *subclasses.KINDS, *layouts.KINDS)
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 
-def _computed(torch: Any, leaf: Any, make: Callable[[], Any]) -> Any:
-    """A tensor that autograd knows to be computed from the leaf."""
+def computed(torch: Any, leaf: Any, make: Callable[[], Any]) -> Any:
+    """A tensor that autograd knows to be computed from the leaf, and that is no view of it."""
 
     class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
         """Stands for the operation that made a recorded tensor."""
@@ -206,4 +205,5 @@ def _computed(torch: Any, leaf: Any, make: Callable[[], Any]) -> Any:
         def backward(ctx: Any, gradient: Any) -> Any:
             return gradient
 
-    return Recorded.apply(leaf)
+    with torch.enable_grad():
+        return Recorded.apply(leaf)

@@ -6,12 +6,11 @@ torch's "fake" backend, which moves no data. Nothing here connects to anything.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from replay.errors import MissingError
-from replay.torch_adapter import features
+from replay.torch_adapter import distributed, features
 from replay.torch_adapter.undisturbed import undisturbed
 
 MESHES = "torch.distributed.device_mesh"
@@ -51,24 +50,14 @@ def mesh_state(mesh: Any) -> dict[str, Any]:
     return dict(found)
 
 
-def ensure_group(facts: Mapping[str, Any]) -> Callable[[], None] | None:
-    """Join a fake group of the recorded size, unless this process has a group; gives what leaves it again."""
+def in_group(facts: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """Be in a fake group of the recorded size while inside, unless this process has a group."""
     dist = features.module("torch.distributed")
-    if not dist.is_available():
-        raise MissingError("torch.distributed: this torch was built without it")
-    if dist.is_initialized():
-        return None
-    fake = features.module("torch.testing._internal.distributed.fake_pg")
-    store = features.require(fake, "FakeStore")()
-    hook = sys.excepthook  # torch sets one that prints the rank
-    dist.init_process_group("fake", rank=facts["rank"], world_size=facts["world_size"], store=store)
-
-    def leave() -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        sys.excepthook = hook
-
-    return leave
+    if dist.is_available() and dist.is_initialized():
+        return nullcontext()
+    return distributed.pretended(
+        {"rank": facts["rank"], "world_size": facts["world_size"], "backend": "fake"}
+    )
 
 
 def make_mesh(facts: Mapping[str, Any], device: str) -> Any:

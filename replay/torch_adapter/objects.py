@@ -12,16 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from replay.errors import UnsupportedTorchError
-from replay.torch_adapter import backward_nodes
+from replay.torch_adapter import backward_nodes, compiling
 
 ASKED_BY_DYNAMO = {"einops": frozenset({"rearrange", "reduce", "repeat", "einsum", "pack", "unpack"})}
 """What Dynamo itself asks of a library's module (`trace_rules.add_module_init_func`), before it traces anything."""
 
 REMADE_CLASS_ATTRIBUTES = frozenset({"_backward_cls", "_autograd_function_id", "_compiled_autograd_key"})
 """What torch's metaclasses put into a class by themselves."""
-
-_INNER = "_torchdynamo_orig_backend"
-"""Where torch's wrappers keep the backend that they wrap (torch >= 2.9)."""
 
 
 def find(path: str) -> Any:
@@ -78,9 +75,7 @@ def compiled_options(wrapper: Any) -> dict[str, Any]:
     context = wrapper.__dict__.get("dynamo_ctx") or closure_of(wrapper).get("self")
     if context is None:
         return {}
-    backend = context.callback
-    while hasattr(backend, _INNER):
-        backend = getattr(backend, _INNER)
+    backend = compiling.innermost(context.callback)
     name = getattr(backend, "compiler_name", None)
     options: dict[str, Any] = {"backend": name if isinstance(name, str) else backend}
     if isinstance(name, str) and getattr(backend, "config", None):

@@ -324,7 +324,7 @@ class TensorBuilder:
             if not spec.requires_grad:
                 return tensor
             leaf = tensor.requires_grad_()
-        return leaf if spec.is_leaf else _nonleaf(torch, leaf, lambda: self._dense(spec))
+        return leaf if spec.is_leaf else kinds.computed(torch, leaf, lambda: self._dense(spec))
 
     def _dense(self, spec: TensorSpec) -> Any:
         torch = self._torch
@@ -367,24 +367,6 @@ class TensorBuilder:
         else:
             window.copy_(torch.frombuffer(self._blob(spec.entry), dtype=torch.uint8))
         return whole
-
-
-def _nonleaf(torch: Any, leaf: Any, again: Callable[[], Any]) -> Any:
-    """A non-leaf tensor that is no view of the leaf; `again` makes a bare one over the leaf's memory."""
-
-    class Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
-        """Stands for the operation that made a recorded non-leaf tensor."""
-
-        @staticmethod
-        def forward(ctx: Any, source: Any) -> Any:
-            return again()
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            return gradient
-
-    with torch.enable_grad():
-        return Recorded.apply(leaf)
 
 
 def _with_bits(torch: Any, tensor: Any, *, conj: bool, neg: bool) -> Any:
