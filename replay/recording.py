@@ -274,6 +274,7 @@ class FrameOutcome:
     compiles: int
     graph_breaks: int
     seconds: float  # spent compiling
+    graphs: int = 0  # that a backend compiled
 
 
 @dataclass(frozen=True, slots=True)

@@ -387,7 +387,7 @@ def place_of(outcomes, proves=True):
     """What `best` makes of tries: (a stand-in for the fakes or None, note, outcome)."""
     tries = [elsewhere.Place(fakes=fake, note=note, proves=proves) for fake, note, _ in outcomes]
     answers = {note: outcome for _, note, outcome in outcomes}
-    return elsewhere.best(tries, lambda place: answers[place.note])
+    return elsewhere.best(tries, lambda place: answers[place.note])[0]
 
 
 def test_of_tries_without_the_failure_the_one_that_ran_counts():

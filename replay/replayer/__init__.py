@@ -1,13 +1,19 @@
 """From a bundle and overrides to an outcome.
 
-launch   `run`: options, the child process, how it ended
-process  environment variables, caches, torch
-elsewhere  where: the recording's devices, others, fake ones
-seen     what the hooks report
-ways     entering the compiler as the recorded program did
-session  the replay itself, in the child or in this process
+launch       `run` and `observe`: options, the child process, how it ended
+trials       many replays of one bundle, side by side
+process      environment variables, caches, torch
+elsewhere    where: the recording's devices, others, fake ones
+task         one replay: what was asked, and what is to be told
+preparation  from the bundle to a function that is ready to be called
+session      the replay itself, in the child or in this process
+instruments  what an analysis adds to it
+seen         what the hooks report
+judgement    is it the recorded failure?
+ways         entering the compiler as the recorded program did
 """
 
-from replay.replayer.launch import run
+from replay.replayer.launch import Observed, observe, run
+from replay.replayer.trials import Trial, Trials
 
-__all__ = ["run"]
+__all__ = ["Observed", "Trial", "Trials", "observe", "run"]

@@ -18,7 +18,7 @@ from replay.errors import UnsupportedTorchError
 from replay.recording import ErrorInfo, Manifest, Missing, Outcome
 from replay.replayer.launch import OVER_FAKES
 from replay.replayer.process import Request
-from replay.torch_adapter import devices, fakes, kernels, moving, pretence
+from replay.torch_adapter import compiling, devices, fakes, kernels, moving, pretence
 
 CUDA = Missing("a CUDA device", "", "the frame was recorded on one, and there is none here")
 RUN = Missing("a run", "", "the failure came while the code ran, and --fake compiles only")
@@ -138,7 +138,8 @@ def _without_cuda(common: Place, manifest: Manifest, request: Request) -> list[P
         proves=other_backend or stage not in (*_NEEDS_VALUES, "inductor"),
         met=set(),
     )
-    if stage in _NEEDS_VALUES or request.get("without_fakes"):
+    runs_only = request["backend"] == compiling.UNCOMPILED
+    if runs_only or stage in _NEEDS_VALUES or request.get("without_fakes"):
         return [on_cpu]
     over_fakes = replace(
         common,
@@ -154,8 +155,10 @@ def _without_cuda(common: Place, manifest: Manifest, request: Request) -> list[P
 _NONE = "there is no CUDA device here"
 
 
-def best(tries: Sequence[Place], attempt: Callable[[Place], Outcome]) -> Outcome:
-    """The outcome of the first place where the recorded failure is; else of the one that says most.
+def best(tries: Sequence[Place], attempt: Callable[[Place], Outcome]) -> tuple[Outcome, int]:
+    """The outcome of the first place where the recorded failure is; else of the one that says most. With it, which.
+
+    The number counts the attempts that gave an outcome.
 
     That is one where nothing failed, rather one that ran than one that compiled only; then one that failed otherwise;
     then one that says what is missing.
@@ -177,10 +180,10 @@ def best(tries: Sequence[Place], attempt: Callable[[Place], Outcome]) -> Outcome
         outcomes.append(replace(outcome, notes=(place.note, *outcome.notes)) if relevant else outcome)
         ran.append(place.fakes is None)
         if outcome.status == "reproduced" or not relevant:
-            return _explained(outcomes[-1], outcomes[:-1])
+            return _explained(outcomes[-1], outcomes[:-1]), len(outcomes) - 1
     order = ("passed", "different", "missing")
     first = min(range(len(outcomes)), key=lambda at: (order.index(outcomes[at].status), not ran[at]))
-    return _explained(outcomes[first], [one for at, one in enumerate(outcomes) if at != first])
+    return _explained(outcomes[first], [one for at, one in enumerate(outcomes) if at != first]), first
 
 
 def _explained(outcome: Outcome, others: Sequence[Outcome]) -> Outcome:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,66 +57,140 @@ def run(
 ) -> Outcome:
     """Replay the frame of a bundle and say what happened.
 
-    `backend`: a registered name or `module:attribute`; None: the recorded one. `function`: compile only functions
-    of that name. `backward`: differentiate the output too. `config`: {"dynamo.suppress_errors": True}. `env`:
-    variables of the replay; None: not set. `device`: "cpu", "cuda" or "cuda:N": everything goes there. `fake`: fake
-    tensors in place of real ones: compile, and run nothing. `timeout`: seconds; None or 0: no limit. `isolate`: in a
-    child process, where a crash, a hang or a memory blow-up becomes an outcome; False: in this process, for a
-    debugger or a notebook. What is not given is as recorded.
+    `backend`: a registered name or `module:attribute`; None: the recorded one; "uncompiled": none at all.
+    `function`: compile only functions of that name. `backward`: differentiate the output too. `config`:
+    {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `device`: "cpu", "cuda" or
+    "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run nothing.
+    `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
+    becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
     lacks is no exception but the status "missing".
     """
-    path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
-    opened = bundle if isinstance(bundle, Bundle) else load(path)
-    request = {
-        "path": str(path.resolve()),
+    asked = {
         "backend": backend,
-        "function": _patterns(function),
-        "limits": _limits(recompile_limit, accumulated_recompile_limit),
+        "function": function,
+        "recompile_limit": recompile_limit,
+        "accumulated_recompile_limit": accumulated_recompile_limit,
         "dynamic": dynamic,
         "fullgraph": fullgraph,
         "backward": backward,
         "mode": mode,
-        "config": dict(config or {}),
-        "env": _variables(env or {}),
+        "config": config,
+        "env": env,
         "device": device,
         "fake": fake,
         "logs": logs,
         "pdb": pdb,
     }
+    return observe(bundle, {}, asked, timeout=timeout, isolate=isolate, verbose=verbose).outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An outcome, and what each instrument found (plain data, by the instrument's name)."""
+
+    outcome: Outcome
+    found: Mapping[str, Any]
+
+
+def observe(
+    bundle: Bundle | str | os.PathLike[str],
+    instruments: Mapping[str, Mapping[str, Any]],
+    options: Mapping[str, Any],
+    *,
+    timeout: float | None = TIMEOUT,
+    isolate: bool = True,
+    verbose: int = 0,
+    call: Callable[..., isolation.ChildResult] = isolation.call,
+) -> Observed:
+    """Replay with instruments attached. `options`: those keyword arguments of `run` that say what is replayed.
+
+    `instruments`: name -> options, see `replay.replayer.instruments`. `call`: what runs a function in a child process,
+    as `isolation.call` does. A child that did not live to answer has found nothing.
+    """
+    path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
+    opened = bundle if isinstance(bundle, Bundle) else load(path)
+    request = _request(path, instruments, options)
     try:
         if not isolate:
             from replay.replayer import session
 
-            return replace(session.replay(request), bundle=str(path))
-        return replace(_isolated(request, opened, timeout, verbose), bundle=str(path))
+            outcome, found = session.replay(request)
+        else:
+            if timeout is not None and timeout < 0:
+                raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
+            outcome, found = _isolated(request, opened, _Child(call, timeout, verbose))
+        return Observed(replace(outcome, bundle=str(path)), found)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
 
 
-def _isolated(request: dict[str, Any], bundle: Bundle, timeout: float | None, verbose: int) -> Outcome:
-    if timeout is not None and timeout < 0:
-        raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
+_SILENT: Mapping[str, Any] = {
+    "backend": None,
+    "dynamic": None,
+    "fullgraph": None,
+    "backward": None,
+    "mode": None,
+    "device": None,
+    "fake": False,
+    "logs": None,
+    "pdb": False,
+}
+"""What a request says of an option that nobody gave."""
+
+
+def _request(
+    path: Path, instruments: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the session is asked."""
+    asked = dict(options)
+    limits = _limits(asked.pop("recompile_limit", None), asked.pop("accumulated_recompile_limit", None))
+    request = {
+        "path": str(path.resolve()),
+        "function": _patterns(asked.pop("function", ())),
+        "limits": limits,
+        "config": dict(asked.pop("config", None) or {}),
+        "env": _variables(asked.pop("env", None) or {}),
+        "instruments": {name: dict(given) for name, given in instruments.items()},
+        **_SILENT,
+    }
+    unknown = [name for name in asked if name not in _SILENT]
+    if unknown:
+        raise TypeError(f"no option of a replay: {', '.join(unknown)}")
+    return {**request, **asked}
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """How the child process is run."""
+
+    call: Callable[..., isolation.ChildResult]
+    timeout: float | None
+    verbose: int
+
+
+def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[Outcome, dict[str, Any]]:
     _check_plain(request["config"])
-    result = isolation.call(
+    result = child.call(
         "replay.replayer.session:answer",
         {**request, "function": [_plain_pattern(one) for one in request["function"]]},
         environment=request["env"],
-        timeout=None if request["pdb"] else timeout,
-        terminal=bool(verbose > 1 or request["logs"]),
+        timeout=None if request["pdb"] else child.timeout,
+        terminal=bool(child.verbose > 1 or request["logs"]),
         interactive=request["pdb"],
     )
     if result.ending == "crashed" and result.phase == OVER_FAKES and "without_fakes" not in request:
-        again = _isolated({**request, "without_fakes": True}, bundle, timeout, verbose)
-        return replace(again, notes=(*again.notes, f"over fake CUDA tensors it ended: {result.reason}"))
+        again, found = _isolated({**request, "without_fakes": True}, bundle, child)
+        note = f"over fake CUDA tensors it ended: {result.reason}"
+        return replace(again, notes=(*again.notes, note)), found
     if result.ending != "answered":
-        return _ended(bundle, request, result)
+        return _ended(bundle, request, result), {}
     if "raised" in result.answer:
         raise _ERRORS[result.answer["raised"]](result.answer["message"])
     outcome: Outcome = msgspec.convert(result.answer["outcome"], Outcome, strict=False)
-    return outcome
+    return outcome, result.answer["found"]
 
 
 def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildResult) -> Outcome:

@@ -20,10 +20,11 @@ class Seen:
     failures: list[ErrorInfo] = field(default_factory=list)  # those that are no mere graph breaks
     traces: dict[int, Any] = field(default_factory=dict)
     names: dict[bool, set[str]] = field(default_factory=lambda: {True: set(), False: set()})
-    _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0]))
+    _frames: dict[CodeType, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0.0, 0]))
     suppressed: bool = False  # an error was hidden by suppress_errors
     subject: CodeType | None = None  # of the function that is replayed
     breaks: int = 0  # graph breaks that torch had counted at the last look
+    graphs: int = 0  # compiled graphs, the same
     recompiles: list[tuple[str, str]] = field(default_factory=list)  # fingerprint and reason
     differences: dict[int, Difference] = field(default_factory=dict)  # wrong numbers, by their error's id
     unsure: list[str] = field(default_factory=list)  # what could not be compared, and why
@@ -31,12 +32,13 @@ class Seen:
 
     def observe(self, attempt: hooks.Attempt) -> None:
         """Called after every attempt to compile a frame."""
-        breaks = hooks.graph_breaks()
+        breaks, graphs = hooks.graph_breaks(), hooks.graphs()
         tally = self._frames[attempt.code]
         tally[0] += attempt.fate == "compiled"
         tally[1] += max(0, breaks - self.breaks)
         tally[2] += attempt.seconds
-        self.breaks = breaks
+        tally[3] += max(0, graphs - self.graphs)
+        self.breaks, self.graphs = breaks, graphs
         for one in attempt.breaks:
             self.errors.append(events.describe_break(one))
         if events.is_recompile(attempt):
@@ -94,6 +96,7 @@ class Seen:
                 compiles=int(tally[0]),
                 graph_breaks=int(tally[1]),
                 seconds=tally[2],
+                graphs=int(tally[3]),
             )
             for code, tally in self._frames.items()
         ]

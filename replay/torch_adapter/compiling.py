@@ -19,6 +19,10 @@ _INNER = "_torchdynamo_orig_backend"
 """Where torch's wrappers keep what they wrap (torch >= 2.9)."""
 
 
+UNCOMPILED = "uncompiled"
+"""In place of a backend's name: the function runs as Python runs it, and so does all that it calls."""
+
+
 class Backend:
     """The backend of an attempt: `name` to show, `shipped` the user's object where it is not torch's own.
 
@@ -79,10 +83,10 @@ def names() -> list[str]:
 
 
 def resolve(name: str) -> str | Callable[..., Any]:
-    """`--backend`: a registered name, or `module:attribute`. UsageError for what is neither."""
+    """`--backend`: a registered name, UNCOMPILED, or `module:attribute`. UsageError for what is neither."""
     if ":" in name:
         return _imported(name)
-    known = names()
+    known = [UNCOMPILED, *names()]
     if name in known:
         return name
     import difflib
@@ -114,7 +118,9 @@ def compiled(
     options: Mapping[str, Any],
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """`torch.compile` as the recorded program called it."""
+    """`torch.compile` as the recorded program called it; the function itself where the backend is UNCOMPILED."""
+    if backend == UNCOMPILED:
+        return function
     torch = features.module("torch")
     chosen = dict(options)
     mode = mode or chosen.pop("mode", None)

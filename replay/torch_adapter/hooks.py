@@ -94,6 +94,12 @@ def graph_breaks() -> int:
     return sum(counters["graph_break"].values())
 
 
+def graphs() -> int:
+    """Graphs that a backend has compiled in this process since Dynamo's counters were cleared."""
+    counters = features.require(features.module("torch._dynamo.utils"), "counters")
+    return int(counters["stats"]["unique_graphs"])
+
+
 def recompile_reason(compile_id: str | None) -> str:
     """The guard that failed, in torch's words, of a frame that was compiled again just now; empty if unknown."""
     metrics = features.require(features.module("torch._dynamo.utils"), "get_compilation_metrics")()

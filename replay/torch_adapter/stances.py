@@ -39,6 +39,13 @@ def refusing(stance: str | None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Inside, whatever torch.compile made runs as if it had not been compiled."""
+    with features.module("torch").compiler.set_stance("force_eager"):
+        yield
+
+
 def install(refused: Callable[[Any, Any], None]) -> Callable[[], None]:
     """Call `refused(frame, converter)` for each frame that is refused; returns what puts torch back."""
     convert_frame: Any = features.module("torch._dynamo.convert_frame")
