@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from replay import isolation
+from replay.isolation import forks, results
 
 # Targets; `call` names them as test_isolation:<name>. This module imports no torch: a child starts in no time.
 
@@ -32,23 +37,41 @@ def act(request):
     return {"done": True}
 
 
-@pytest.fixture
-def child(monkeypatch, tmp_path):
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+def preload(request):
+    sys.modules["preloaded"] = request
 
-    def start(target, request, **options):
-        options.setdefault("timeout", 60)
-        return isolation.call(
-            f"test_isolation:{target}",
-            request,
-            environment={"PYTHONPATH": path, "REPLAY_TEST": "yes"},
-            **options,
-        )
 
+def is_sound():
+    return sys.modules["preloaded"]["sound"]
+
+
+ways = [
+    "fresh",
+    pytest.param("forked", marks=pytest.mark.skipif(not forks.AVAILABLE, reason="no sound fork")),
+]
+
+
+@pytest.fixture(params=ways)
+def child(request, monkeypatch):
+    """Calls a function of this module in a child: `child("echo", {...})`."""
     # a child of the checkout finds `replay` through PYTHONPATH, which `environment` may override
-    monkeypatch.setenv("PYTHONPATH", str(Path(isolation.__file__).parent.parent))
-    path = os.pathsep.join([os.environ["PYTHONPATH"], path])
-    return start
+    root = str(Path(isolation.__file__).parent.parent.parent)
+    path = os.pathsep.join([root, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    variables = {"PYTHONPATH": path, "REPLAY_TEST": "yes"}
+    if request.param == "fresh":
+        monkeypatch.setenv("PYTHONPATH", root)
+        yield lambda target, asked, **options: isolation.call(
+            f"test_isolation:{target}", asked, **{"environment": variables, "timeout": 60, **options}
+        )
+        return
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with isolation.ForkServer(
+        "test_isolation:preload", {"sound": True}, sound="test_isolation:is_sound"
+    ) as server:
+        yield lambda target, asked, **options: server.call(
+            f"test_isolation:{target}", asked, **{"environment": {}, "timeout": 60, **options}
+        )
 
 
 def test_the_answer_of_a_child_is_plain_data_and_its_directory_goes_away(child):
@@ -86,7 +109,7 @@ def test_a_crash_says_how_and_in_which_phase(child, code, ending, reason):
 
 def test_the_end_of_a_childs_output_is_kept(child):
     result = child("act", {"code": "raise ValueError('mine' * 5000)"})
-    assert len(result.stderr) == isolation.TAIL
+    assert len(result.stderr) == results.TAIL
     result = child("act", {"code": "import ctypes; ctypes.string_at(0)"})
     assert "Segmentation fault" in result.stderr  # from faulthandler, with the Python stack
     assert "test_isolation.py" in result.stderr
@@ -113,7 +136,7 @@ def test_a_child_that_takes_too_much_memory_is_stopped(child):
 
 
 def test_the_ordinary_memory_limit_is_a_share_of_the_machines(monkeypatch, child):
-    monkeypatch.setattr(isolation, "MEMORY_SHARE", 1e-6)
+    monkeypatch.setattr(results, "MEMORY_SHARE", 1e-6)
     assert child("act", {"code": "import time; time.sleep(30)"}).ending == "memory"
 
 
@@ -141,16 +164,108 @@ def _gone(pid):
 
 
 def test_a_child_that_answers_and_does_not_end_has_answered(child, monkeypatch):
-    monkeypatch.setattr(isolation, "LINGER", 0.5)
+    monkeypatch.setattr(results, "LINGER", 0.5)
     code = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
     result = child("act", {"code": code})
     assert (result.ending, result.answer) == ("answered", {"done": True})
 
 
 def test_an_unknown_target_is_a_crash_before_any_phase(child):
-    result = isolation.call("replay.isolation:nothing", {}, environment={}, timeout=60)
+    result = child("nothing", {})
     assert (result.ending, result.phase) == ("crashed", "")
     assert "nothing" in result.stderr
+
+
+def where(request):
+    return {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "session": os.getsid(0),
+        "preloaded": sys.modules.get("preloaded"),
+        "temporary": tempfile.gettempdir(),
+    }
+
+
+@contextmanager
+def serving(monkeypatch, *, sound=True, preload="test_isolation:preload"):
+    path = [str(Path(isolation.__file__).parent.parent.parent), str(Path(__file__).parent)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")]))
+    with isolation.ForkServer(preload, {"sound": sound}, sound="test_isolation:is_sound") as server:
+        yield lambda target, asked=None, **options: server.call(
+            f"test_isolation:{target}", asked, **{"environment": {}, "timeout": 60, **options}
+        )
+
+
+needs_fork = pytest.mark.skipif(not forks.AVAILABLE, reason="no sound fork on this platform")
+
+
+@needs_fork
+def test_forked_children_share_what_was_preloaded_and_nothing_else(monkeypatch):
+    with serving(monkeypatch) as call:
+        one, two = call("where").answer, call("where").answer
+    assert one["preloaded"] == two["preloaded"] == {"sound": True}
+    assert one["parent"] == two["parent"] != os.getpid()
+    assert one["pid"] == one["session"] != two["pid"]
+    assert one["temporary"] != two["temporary"]
+
+
+@needs_fork
+def test_forked_children_run_side_by_side(monkeypatch, tmp_path):
+    """Each waits for a file that the other one makes."""
+    code = (
+        "import pathlib, time\nmine, other = map(pathlib.Path, ({!r}, {!r}))\nmine.touch()\n"
+        "while not other.exists(): time.sleep(0.01)"
+    )
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    with serving(monkeypatch) as call, ThreadPoolExecutor(2) as threads:
+        both = threads.map(lambda pair: call("act", {"code": code.format(*pair)}), [(a, b), (b, a)])
+        assert [one.ending for one in both] == ["answered", "answered"]
+
+
+@needs_fork
+def test_a_child_that_dies_leaves_the_server_alive(monkeypatch):
+    with serving(monkeypatch) as call:
+        died = call("act", {"code": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"})
+        after = call("where")
+    assert (died.ending, died.reason) == ("crashed", "SIGSEGV")
+    assert after.answer["preloaded"] == {"sound": True}
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    "broken",
+    [{"sound": False}, {"preload": "test_isolation:nothing"}, {"preload": "test_isolation:start_a_thread"}],
+)
+def test_where_a_fork_would_not_be_sound_the_child_is_a_new_process(monkeypatch, broken):
+    with serving(monkeypatch, **broken) as call:
+        result = call("where")
+    assert (result.ending, result.answer["parent"]) == ("answered", os.getpid())
+    assert result.answer["preloaded"] is None
+
+
+def start_a_thread(request):
+    preload({"sound": True})
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+
+
+@needs_fork
+def test_a_child_with_variables_of_its_own_is_a_new_process(monkeypatch):
+    with serving(monkeypatch) as call:
+        result = call("echo", {}, environment={"REPLAY_TEST": "mine"})
+    assert result.answer["var"] == "mine"
+
+
+@needs_fork
+def test_closing_the_server_ends_its_children(monkeypatch, tmp_path):
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    stop = threading.Event()
+    with serving(monkeypatch) as call, ThreadPoolExecutor(1) as threads:
+        going = threads.submit(call, "act", {"code": code}, stop=stop)
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        stop.set()
+        assert going.result().ending == "stopped"
+    assert _gone(int((tmp_path / "pid").read_text()))
 
 
 def test_a_child_gets_a_temporary_directory_that_goes_away(child, tmp_path):

@@ -2,6 +2,7 @@
 
 launch       `run` and `observe`: options, the child process, how it ended
 trials       many replays of one bundle, side by side
+preloading   what the process that forks trials imports
 process      environment variables, caches, torch
 elsewhere    where: the recording's devices, others, fake ones
 task         one replay: what was asked, and what is to be told

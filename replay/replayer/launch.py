@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,12 +103,13 @@ def observe(
     timeout: float | None = TIMEOUT,
     isolate: bool = True,
     verbose: int = 0,
-    call: Callable[..., isolation.ChildResult] = isolation.call,
+    call: Callable[..., isolation.ChildResult] | None = None,
+    stop: threading.Event | None = None,
 ) -> Observed:
     """Replay with instruments attached. `options`: those keyword arguments of `run` that say what is replayed.
 
     `instruments`: name -> options, see `replay.replayer.instruments`. `call`: what runs a function in a child process,
-    as `isolation.call` does. A child that did not live to answer has found nothing.
+    in place of `isolation.call`; `stop`, once set, ends it. A child that did not live to answer has found nothing.
     """
     path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
     opened = bundle if isinstance(bundle, Bundle) else load(path)
@@ -120,7 +122,9 @@ def observe(
         else:
             if timeout is not None and timeout < 0:
                 raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
-            outcome, found = _isolated(request, opened, _Child(call, timeout, verbose))
+            outcome, found = _isolated(
+                request, opened, _Child(call or isolation.call, timeout, verbose, stop)
+            )
         return Observed(replace(outcome, bundle=str(path)), found)
     finally:
         if not isinstance(bundle, Bundle):
@@ -169,6 +173,7 @@ class _Child:
     call: Callable[..., isolation.ChildResult]
     timeout: float | None
     verbose: int
+    stop: threading.Event | None = None
 
 
 def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[Outcome, dict[str, Any]]:
@@ -180,6 +185,7 @@ def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[O
         timeout=None if request["pdb"] else child.timeout,
         terminal=bool(child.verbose > 1 or request["logs"]),
         interactive=request["pdb"],
+        stop=child.stop,
     )
     if result.ending == "crashed" and result.phase == OVER_FAKES and "without_fakes" not in request:
         again, found = _isolated({**request, "without_fakes": True}, bundle, child)
@@ -196,6 +202,8 @@ def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[O
 def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildResult) -> Outcome:
     """The outcome of a child that did not live to answer."""
     recorded = bundle.manifest.error
+    if result.ending == "stopped":
+        raise ReplayError(f"{bundle.path}: the replay was given up")
     if result.phase in ("", "load"):
         if result.ending == "timeout":
             raise ReplayError(

@@ -21,9 +21,7 @@ def variables(manifest: Manifest, request: Request) -> Iterator[None]:
     """The environment variables of the replay; torch is not imported yet where the process is ours."""
     before = dict(os.environ)
     private = isolation.private_directory()
-    for name in [one for one in os.environ if distributed.LAUNCH.match(one)]:
-        del os.environ[name]
-    os.environ.update(environment.variables_to_set(manifest.environment.variables))
+    set_recorded(manifest)
     if private is not None:
         os.environ.update(_private_caches(private))
         if request["logs"]:
@@ -41,6 +39,13 @@ def variables(manifest: Manifest, request: Request) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def set_recorded(manifest: Manifest) -> None:
+    """Set the recording's environment variables in this process; no variable of a launcher stays."""
+    for name in [one for one in os.environ if distributed.LAUNCH.match(one)]:
+        del os.environ[name]
+    os.environ.update(environment.variables_to_set(manifest.environment.variables))
 
 
 def _private_caches(directory: Path) -> dict[str, str]:

@@ -6,9 +6,11 @@ What an analysis asks with: it gets an answer for every trial, never an exceptio
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +19,11 @@ from replay.bundle import Bundle
 from replay.errors import ReplayError
 from replay.recording import Outcome
 from replay.replayer.launch import TIMEOUT, observe
+
+TORCH = 1_000_000_000
+"""Bytes that a trial takes with little data."""
+COPIES = 4
+"""Of the frame's values in one trial: inputs, outputs, gradients, temporary ones. Only a guess for `jobs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +40,28 @@ class Trial:
 class Trials:
     """A place to run trials; leaving it ends whatever still runs.
 
-    `jobs`: how many at a time; None: as many as this process has processors. `timeout`: seconds for each; None or
-    0: no limit.
+    `jobs`: how many at a time; None: as many as there are processors, and room in memory for. `timeout`: seconds for
+    each; None or 0: no limit. `fresh`: each in a new Python process, in place of a fork of one that has imported
+    torch. A trial with environment variables of its own always gets a new one.
     """
 
-    def __init__(self, bundle: Bundle, *, jobs: int | None = None, timeout: float | None = TIMEOUT) -> None:
-        self._bundle, self._timeout = bundle, timeout
-        self.jobs = jobs or processors()
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        jobs: int | None = None,
+        timeout: float | None = TIMEOUT,
+        fresh: bool = False,
+    ) -> None:
+        self._bundle, self._timeout, self.fresh = bundle, timeout, fresh
+        self.jobs = jobs or min(processors(), _room(bundle))
+        self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(self.jobs)
+        self._forks = isolation.ForkServer(
+            "replay.replayer.preloading:preload",
+            {"path": str(Path(bundle.path).resolve())},
+            sound="replay.replayer.preloading:may_fork",
+        )
 
     def __enter__(self) -> Trials:
         return self
@@ -48,7 +69,9 @@ class Trials:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._forks.close()
 
     def submit(self, trial: Trial) -> Future[Trial]:
         """Have a trial run when there is room; the future's result is the trial with its outcome."""
@@ -68,11 +91,23 @@ class Trials:
     def _run(self, trial: Trial) -> Trial:
         try:
             observed = observe(
-                self._bundle, trial.instruments, trial.options, timeout=self._timeout, call=isolation.call
+                self._bundle,
+                trial.instruments,
+                trial.options,
+                timeout=self._timeout,
+                call=isolation.call if self.fresh else self._forks.call,
+                stop=self._stop,
             )
         except ReplayError as error:
             return replace(trial, refused=str(error))
         return replace(trial, outcome=observed.outcome, found=observed.found)
+
+
+def _room(bundle: Bundle) -> int:
+    """How many trials fit into memory side by side, each with a few copies of the frame's values."""
+    values = sum(one.nbytes for one in bundle.manifest.storages.values())
+    limit = isolation.memory_limit()
+    return processors() if limit is None else max(1, limit // (TORCH + COPIES * values))
 
 
 def processors() -> int:

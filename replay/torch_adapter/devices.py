@@ -5,6 +5,7 @@ Nothing here touches a tensor. What a program without a GPU is told about CUDA l
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from replay.errors import UsageError
 from replay.torch_adapter import features
 
+_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _CHOICE = re.compile(r"^(cpu|cuda(?::\d+)?)$")
 
 
@@ -19,6 +21,29 @@ def cuda_count() -> int:
     """How many CUDA devices torch can use here."""
     torch = features.module("torch")
     return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
+
+
+@contextmanager
+def asked_gently() -> Iterator[None]:
+    """Inside, asking whether there is CUDA asks NVML and starts no driver, so that this process may still be forked.
+
+    https://docs.pytorch.org/docs/stable/cuda_environment_variables.html
+    """
+    before = os.environ.get(_BY_NVML)
+    os.environ[_BY_NVML] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_BY_NVML)
+        if before is not None:
+            os.environ[_BY_NVML] = before
+
+
+def started_before_fork() -> bool:
+    """In a forked process: whether its parent had started CUDA, which no fork survives."""
+    torch = features.module("torch")
+    check = getattr(torch._C, "_cuda_isInBadFork", None)  # only in builds with CUDA
+    return check is not None and bool(check())
 
 
 def nearest(name: str) -> str:

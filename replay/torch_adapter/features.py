@@ -53,6 +53,11 @@ def load() -> None:
     check_hooks()
 
 
+def load_inductor() -> None:
+    """Import what Inductor, and the backends that use its decompositions, import when they first compile."""
+    module("torch._inductor.compile_fx")
+
+
 def require(owner: Any, name: str) -> Any:
     """`getattr`, with an UnsupportedTorchError that names what is gone."""
     try:

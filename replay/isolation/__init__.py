@@ -1,0 +1,26 @@
+"""Run a function in a child process: time, memory, signals and crashes become data.
+
+Everything that is particular to a platform stands here. Request and answer are plain data in MessagePack files
+of a private directory, so that whatever a child prints cannot be taken for its answer.
+
+child    the child's side: the call, its phases, its directory
+results  what becomes of a child, and the limits that it has
+fresh    `call`: a child that is a new Python process
+forks    `ForkServer`: children forked from one process that has done the imports
+forking  that process
+"""
+
+from replay.isolation.child import announce, private_directory
+from replay.isolation.forks import ForkServer
+from replay.isolation.fresh import call
+from replay.isolation.results import ChildResult, Ending, memory_limit
+
+__all__ = [
+    "ChildResult",
+    "Ending",
+    "ForkServer",
+    "announce",
+    "call",
+    "memory_limit",
+    "private_directory",
+]
