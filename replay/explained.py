@@ -27,7 +27,9 @@ class Op:
 
     name: str  # the node's, unique in its graph
     target: str  # "torch.sin", "Tensor.sum", "aten.add.Tensor"
-    stack: tuple[UserFrame, ...] = ()  # the lines it came from, outermost first; empty where torch does not know
+    stack: tuple[
+        UserFrame, ...
+    ] = ()  # the lines it came from, outermost first; empty where torch does not know
     output: TensorInfo | None = None  # None: no single tensor, or not known
     within: str = ""  # the subgraph that holds it, where there is one
 
@@ -95,7 +97,8 @@ class Inlined:
 
     function: str  # qualified name
     file: str
-    line: int
+    line: int  # its first
+    last_line: int
     times: int
     of_torch: bool = False
 
@@ -109,7 +112,9 @@ class ExplainedFrame:
     line: int  # its first
     last_line: int
     compile_id: str | None
-    fate: str  # "compiled", "skipped", "raised", "suppressed", "graph_break", "refused"; "traced": by an export
+    fate: (
+        str  # "compiled", "skipped", "raised", "suppressed", "graph_break", "refused"; "traced": by an export
+    )
     seconds: float
     graphs: tuple[Graph, ...] = ()
     breaks: tuple[GraphBreak, ...] = ()

@@ -118,9 +118,7 @@ def _ending(outcome: Outcome) -> str:
     return f"under {outcome.backend} the process ended ({why})"
 
 
-def _made(
-    bundle: Bundle, outcome: Outcome, found: Mapping[str, Any], notes: tuple[str, ...]
-) -> Explanation:
+def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any], notes: tuple[str, ...]) -> Explanation:
     frames = msgspec.convert(found.get("frames", []), tuple[ExplainedFrame, ...], strict=False)
     return Explanation(
         bundle=str(bundle.path),
@@ -136,9 +134,10 @@ def _made(
 
 
 def _texts(bundle: Bundle, frames: Sequence[ExplainedFrame]) -> dict[str, str]:
-    """The recorded text of each file that the frames are in."""
+    """The recorded text of each file that the frames and what they inlined are in."""
     found = {}
-    for name in dict.fromkeys(frame.file for frame in frames):
+    inlined = (one.file for frame in frames for one in frame.inlined)
+    for name in dict.fromkeys([*(frame.file for frame in frames), *inlined]):
         text = bundle.source_for(name)
         if text is not None:
             found[name] = text

@@ -69,13 +69,12 @@ class Explaining(Instrument):
         error: ErrorInfo | None,
     ) -> None:
         traced = self._traced
-        lines = [line for _, _, line in code.co_lines() if line]
         self._frames.append(
             ExplainedFrame(
                 function=source.qualified_name(code),
                 file=code.co_filename,
                 line=code.co_firstlineno,
-                last_line=max(lines, default=code.co_firstlineno),
+                last_line=dissection.last_line(code),
                 compile_id=compile_id,
                 fate=fate,
                 seconds=seconds,

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from replay.explained import Explanation
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 
@@ -51,6 +52,13 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return _dump(to_plain(outcome))
+
+
+def explanation_json(explained: Explanation) -> str:
+    """An explanation as one JSON object, complete; the texts of the files stay in the bundle."""
+    plain = to_plain(explained)
+    del plain["texts"]
+    return _dump(plain)
 
 
 def _dump(value: Any) -> str:

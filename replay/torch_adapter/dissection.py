@@ -1,4 +1,4 @@
-"""Graphs, guards and sizes of torch's taken apart into plain data, for people to read.
+"""Graphs and symbolic sizes of torch's taken apart into plain data, for people to read.
 
 What is not known is left empty; nothing is computed, and no tensor's values are read.
 """
@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any
 
 from replay import source
-from replay.explained import Graph, GraphInput, GuardInfo, Inlined, Op, Symbol, TensorInfo
+from replay.explained import Graph, GraphInput, Inlined, Op, Symbol, TensorInfo
 from replay.recording import UserFrame
 from replay.torch_adapter import failures, features
 
@@ -27,7 +27,11 @@ def describe_graph(
     """A graph module, or whatever else has a `graph`. `inputs`: the values that its placeholders stand for."""
     nodes = list(owner.graph.nodes)
     placeholders = [node for node in nodes if node.op == "placeholder"]
-    values = list(inputs) if inputs is not None and len(inputs) == len(placeholders) else [None] * len(placeholders)
+    values = (
+        list(inputs)
+        if inputs is not None and len(inputs) == len(placeholders)
+        else [None] * len(placeholders)
+    )
     taken = [_input(node, value) for node, value in zip(placeholders, values, strict=True)]
     held = [_attribute(owner, node) for node in nodes if node.op == "get_attr"]
     return Graph(
@@ -81,10 +85,11 @@ def parse_stack(text: Any) -> tuple[UserFrame, ...]:
         match = _STACK_LINE.match(line)
         if match is not None:
             found.append(failures.user_frame(match["file"], int(match["line"]), match["function"] or ""))
-    return tuple(_users(found))
+    return tuple(users(found))
 
 
-def _users(frames: Sequence[UserFrame]) -> list[UserFrame]:
+def users(frames: Sequence[UserFrame]) -> list[UserFrame]:
+    """A stack without torch's own lines, unless there are no others."""
     own = [one for one in frames if failures.torch_file(one.file) is None]
     return own or list(frames)
 
@@ -210,18 +215,6 @@ def _range(environment: Any, symbol: Any) -> str:
     return "" if known is None else f"[{known.lower}, {known.upper}]"
 
 
-def describe_guard(guard: Any) -> GuardInfo:
-    """A guard after its code was made."""
-    stack = features.require(guard, "user_stack") or ()
-    lines = _users([failures.user_frame(one.filename, one.lineno or 0, one.name) for one in stack])
-    return GuardInfo(
-        source=str(guard.name),
-        kind=str(features.require(guard, "create_fn_name")()),
-        code=tuple(str(one) for one in features.require(guard, "code_list") or ()),
-        place=lines[-1] if lines else None,
-    )
-
-
 def describe_inlined(codes: Sequence[CodeType], root: CodeType | None) -> tuple[Inlined, ...]:
     """Each function that was traced into a frame, without the frame itself."""
     counted: dict[CodeType, int] = {}
@@ -233,8 +226,14 @@ def describe_inlined(codes: Sequence[CodeType], root: CodeType | None) -> tuple[
             function=source.qualified_name(code),
             file=failures.torch_file(code.co_filename) or code.co_filename,
             line=code.co_firstlineno,
+            last_line=last_line(code),
             times=times,
             of_torch=failures.torch_file(code.co_filename) is not None,
         )
         for code, times in counted.items()
     )
+
+
+def last_line(code: CodeType) -> int:
+    """The last line that a code object has instructions for."""
+    return max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)

@@ -1,7 +1,7 @@
 """Listen to Dynamo while it traces a frame: graphs as the backend gets them, guards, inlined functions.
 
 Methods of torch's are exchanged while somebody listens, and put back afterwards; what they do stays the same. What is
-said of a graph or a guard is taken down in `dissection`. Nothing here judges or writes.
+said of a graph or a guard is taken down in `dissection` and `conditions`. Nothing here judges or writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from replay.explained import Graph, GuardInfo
-from replay.torch_adapter import dissection, features
+from replay.torch_adapter import conditions, dissection, features
 from replay.torch_adapter.patching import patched, wrapped_compiler
 
 
@@ -99,7 +99,9 @@ def _guards(traced: Traced) -> Iterator[None]:
         if guards is None:
             _note(traced, "guards: this torch does not hand them over")
         else:
-            traced.guards = [dissection.describe_guard(one) for one in sorted(guards)]
+            files = {code.co_filename for code in (f_code, *traced.codes)}
+            manager = features.require(self, "guard_manager")
+            traced.guards = conditions.describe_guards(manager, sorted(guards), sorted(files))
 
     with patched(owner, "__init__", __init__):
         yield
