@@ -17,6 +17,7 @@ FLOORS = {
     "_version": 0,
     "errors": 0,
     "explained": 0,
+    "plain": 0,
     "recording": 0,
     "bundle": 1,
     "fingerprint": 1,

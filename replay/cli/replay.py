@@ -64,6 +64,11 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option("--fake", is_flag=True, help="Fake tensors: compile, and run nothing."),
     click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
     click.option(
+        "--artifacts",
+        metavar="DIR",
+        help="Keep what torch makes: graphs, IR, kernels, guards, bytecode, logs. A new directory.",
+    ),
+    click.option(
         "--timeout",
         type=seconds,
         metavar="SECONDS",

@@ -19,6 +19,7 @@ from replay.torch_adapter import hooks
 
 HOMES: Mapping[str, str] = {
     "explain": "replay.replayer.explaining:Explaining",
+    "artifacts": "replay.replayer.keeping:Keeping",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 
