@@ -71,6 +71,9 @@ EXPECTED = (
 )
 """What somebody may look for."""
 
+INPUTS = "/inputs/storages"
+"""How the folder ends in which torch keeps the bytes of a graph's inputs."""
+
 _WORD = re.compile(r"[^0-9A-Za-z]+")
 
 

@@ -6,6 +6,7 @@ The replaying process writes into a hidden sibling as it goes; what is there cou
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -19,6 +20,12 @@ from replay.recording import Artifacts, Outcome
 from replay.replayer import inventory
 
 INSTRUMENT = "artifacts"
+
+_OF_THIS_REPLAY = re.compile(
+    r"os\.environ\['(TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|TORCHINDUCTOR_\w+_REMOTE_CACHE|TORCH_LOGS)'\] = "
+    r"|torch\._inductor\.config\.trace\."
+)
+"""Lines of torch's scripts that set what only this replay wanted: private caches, and this very directory."""
 
 
 class Observed(Protocol):
@@ -82,7 +89,7 @@ def _chosen(part: Path, found: Any) -> Path:
 
 
 def _settle(folder: Path) -> None:
-    """Inductor's debug directories beside what the trace brought of the same graphs."""
+    """Inductor's debug directories beside what the trace brought of the same graphs; scripts without our settings."""
     debug = folder / "torchinductor"
     for made in sorted(debug.iterdir()) if debug.is_dir() else ():
         target = folder / "inductor" / made.name.rpartition(".")[0]
@@ -92,6 +99,10 @@ def _settle(folder: Path) -> None:
         for one in made.iterdir():
             one.rename(target / one.name)
     shutil.rmtree(debug, ignore_errors=True)
+    for path in folder.rglob("*_runnable*.py"):
+        text = path.read_text(encoding="utf-8")
+        kept = [line for line in text.splitlines() if not _OF_THIS_REPLAY.match(line)]
+        path.write_text("\n".join(kept) + "\n", encoding="utf-8")
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
@@ -116,10 +127,14 @@ def _index(folder: Path, outcome: Outcome, files: tuple[str, ...]) -> str:
     before = None
     for name in (one for one in files if one != "index.txt"):
         group = name.rpartition("/")[0]
-        if group != before:
-            lines += ["", *_title(folder, group)] if group else []
-            before = group
-        lines.append(f"{name}\n    {inventory.describe(name)}")
+        if group != before and not group.endswith(inventory.INPUTS):
+            lines += ["", *_title(folder, group)] if group else [""]
+        if group.endswith(inventory.INPUTS):
+            same = sum(one.startswith(group) for one in files)
+            lines += [] if group == before else [f"{group} ({same} files)\n    {inventory.describe(name)}"]
+        else:
+            lines.append(f"{name}\n    {inventory.describe(name)}")
+        before = group
     absent = inventory.absent(files)
     if absent:
         why = f"the backend {outcome.backend!r} does not make them, or the replay did not come so far"

@@ -11,6 +11,7 @@ import dis
 import functools
 import io
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -151,20 +152,33 @@ def inductor_debugging(directory: Path) -> Iterator[None]:
     """Inductor writes graphs and IR of everything that it compiles under `directory`/torchinductor."""
     config = features.module("torch._inductor.config")
     wanted = {"trace.enabled": True, "trace.debug_dir": str(directory), "trace.output_code": False}
-    with config.patch(wanted):
-        yield
+    log = logging.getLogger("torch._inductor.debug")
+
+    def other(record: logging.LogRecord) -> bool:
+        return "debug trace" not in str(record.msg)  # names a directory that is about to be renamed
+
+    log.addFilter(other)
+    try:
+        with config.patch(wanted):
+            yield
+    finally:
+        log.removeFilter(other)
 
 
 @contextmanager
 def sources_written(hear: Callable[[str, str], None]) -> Iterator[None]:
-    """`hear(file name, text)` for each source that Inductor writes: C++, Triton, wrappers."""
+    """`hear(file name, text)` for each source that Inductor writes: C++, Triton, wrappers.
+
+    Left out is what it compiles only to find out what the processor can do.
+    """
     cache = features.module("torch._inductor.codecache")
     original = features.require(cache, "write")
 
     @functools.wraps(original)
     def write(content: Any, extension: str, *args: Any, **kwargs: Any) -> Any:
         name, path = original(content, extension, *args, **kwargs)
-        if isinstance(content, str):
+        asks = str(sys._getframe(1).f_globals.get("__name__", "")).endswith("cpu_vec_isa")
+        if isinstance(content, str) and not asks:
             hear(f"{name}.{extension}" if "." not in name else name, content)
         return name, path
 
