@@ -110,6 +110,8 @@ def _explain(bundle: Bundle, how: _How) -> Explanation:
         else:
             found = how.observe(bundle, backend=FALLBACK).found.get(INSTRUMENT)
             notes = (f"{ended}; what follows was found under {FALLBACK}",)
+    if found is not None and found["own"]:
+        notes = (*notes, f"{found['own']} frames of replay's own, in place of a device, are left out")
     return _made(bundle, outcome, found or {}, notes)
 
 

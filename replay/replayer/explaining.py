@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,6 +18,9 @@ from replay.replayer.seen import Seen
 from replay.selection import resumed_function
 from replay.torch_adapter import complaints, dissection, failures, hooks, tracing
 
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Code of ours is compiled where it stands in for a device that is not here."""
+
 
 class Explaining(Instrument):
     """What became of every attempt to compile a frame, in order."""
@@ -24,6 +28,7 @@ class Explaining(Instrument):
     def __init__(self) -> None:
         self._frames: list[ExplainedFrame] = []
         self._traced = tracing.Traced()
+        self._own = 0
 
     @contextmanager
     def around(self, prepared: Prepared, seen: Seen) -> Iterator[None]:
@@ -48,6 +53,7 @@ class Explaining(Instrument):
         """Plain data: frames as `replay.explained` has them."""
         return {
             "frames": [asdict(one) for one in self._frames],
+            "own": self._own,
             "unknown": list(self._traced.unknown),
             "torch": torch_version(),
         }
@@ -69,6 +75,10 @@ class Explaining(Instrument):
         error: ErrorInfo | None,
     ) -> None:
         traced = self._traced
+        if code.co_filename.startswith(_OURS):
+            self._own += 1
+            traced.clear()
+            return
         self._frames.append(
             ExplainedFrame(
                 function=source.qualified_name(code),

@@ -32,12 +32,17 @@ class _Part:
 def draw_annotated(page: Page, explained: Explanation, frame: ExplainedFrame, *, verbose: int) -> None:
     """The frame's own source, and that of each function of the user's that was traced into it."""
     own = _Part("", frame.file, frame.line, frame.last_line)
-    _draw_part(page, explained, own, _notes(frame, own), verbose=verbose)
+    _draw_part(page, explained, own, _notes(frame, own), frame.file, verbose=verbose)
     for one in frame.inlined:
         inside = frame.file == one.file and frame.line <= one.line <= frame.last_line
         if not one.of_torch and not inside:
             part = _Part(f"{one.function}, inlined", one.file, one.line, one.last_line)
-            _draw_part(page, explained, part, _notes(frame, part), verbose=verbose)
+            _draw_part(page, explained, part, _notes(frame, part), frame.file, verbose=verbose)
+
+
+def place_of(file: str, line: int, home: str) -> str:
+    """`line 12`; of another file than `home`, with its name."""
+    return f"line {line}" if file == home else f"{file}:{line}"
 
 
 def _notes(frame: ExplainedFrame, part: _Part) -> dict[int, list[str]]:
@@ -77,7 +82,13 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _draw_part(
-    page: Page, explained: Explanation, part: _Part, notes: dict[int, list[str]], *, verbose: int
+    page: Page,
+    explained: Explanation,
+    part: _Part,
+    notes: dict[int, list[str]],
+    home: str,
+    *,
+    verbose: int,
 ) -> None:
     text = explained.texts.get(part.file)
     lines = [] if text is None else clean(text).split("\n")
@@ -85,7 +96,7 @@ def _draw_part(
         return
     page.gap()
     if part.title:
-        page.line(f"{part.title}  {part.file}:{part.first}")
+        page.line(f"{part.title}, {place_of(part.file, part.first, home)}")
     if not lines or part.first > len(lines):
         page.line("(its source was not recorded)", style="dim")
         return

@@ -47,8 +47,12 @@ def _by_kind(guards: Sequence[GuardInfo]) -> dict[str, list[GuardInfo]]:
 def _row(one: GuardInfo) -> tuple[str, str]:
     """The line that made it necessary, and the condition; of one on an object's identity or type, the object."""
     line = "    line ?" if one.place is None else f"    line {one.place.line}"
-    code = one.code[0] if one.code else one.source
-    return line, one.source if code.startswith("___check") and one.source else _KEYS.sub("", code)
+    codes = one.code or (one.source,)
+    if codes[0].startswith("___check") and one.source:
+        return line, one.source
+    shown = codes[:1] if codes[0].startswith("hasattr(") else codes[:FIRST]
+    more = [f"... and {len(codes) - len(shown)} more"] if len(shown) < len(codes) else []
+    return line, "\n".join([*(_KEYS.sub("", one) for one in shown), *more])
 
 
 def _draw_all(page: Page, guards: Sequence[GuardInfo]) -> None:

@@ -8,10 +8,11 @@ from typing import TextIO
 from rich.text import Text
 
 from replay.explained import ExplainedFrame, Explanation, Graph, GraphBreak, GraphInput
-from replay.report.annotation import draw_annotated
+from replay.recording import ErrorInfo
+from replay.report.annotation import draw_annotated, place_of
 from replay.report.conditions import draw_guards
 from replay.report.page import Page
-from replay.report.text import clean_line, count, headline, show_seconds
+from replay.report.text import body, clean_line, count, show_seconds
 from replay.report.verdict import STYLES, draw_missing
 
 FATES = {
@@ -27,6 +28,7 @@ FATES = {
 
 INPUTS = 12
 INLINED = 8
+LINES = 16
 
 
 def draw_explanation(explained: Explanation, stream: TextIO, *, verbose: int = 0) -> None:
@@ -71,8 +73,11 @@ def _title(explained: Explanation) -> Text:
 
 def _draw_frame(page: Page, explained: Explanation, frame: ExplainedFrame, *, verbose: int) -> None:
     number = "frame" if frame.compile_id is None else f"frame {frame.compile_id}"
-    page.heading(number, f"{frame.function}  {frame.file}:{frame.line}")
+    page.heading(number, frame.function)
+    page.line(f"{frame.file}:{frame.line}")
     page.line(_fate(frame))
+    if frame.fate == "skipped" and not (frame.graphs or frame.breaks or verbose):
+        return
     draw_annotated(page, explained, frame, verbose=verbose)
     for graph in frame.graphs:
         _draw_graph(page, graph, verbose=verbose)
@@ -134,7 +139,7 @@ def _draw_break(
     page: Page, explained: Explanation, frame: ExplainedFrame, one: GraphBreak, position: int
 ) -> None:
     where = one.stack[-1] if one.stack else None
-    place = "" if where is None else f" at {where.file}:{where.line} in {where.function}"
+    place = "" if where is None else f" at {place_of(where.file, where.line, frame.file)} in {where.function}"
     page.gap()
     page.styled(Text(clean_line(f"graph break {position + 1}{place}"), style="bold yellow"))
     if where is not None and where.code:
@@ -142,7 +147,10 @@ def _draw_break(
     meaning = next((text for word, text in UNEXPLAINED.items() if one.kind.startswith(word)), "")
     rows = [("  kind", one.kind), ("  why", one.explanation or meaning)]
     rows += [("  hint", hint) for hint in one.hints]
-    rows += [("  called at", f"{at.file}:{at.line}  {at.code}") for at in reversed(one.stack[:-1])]
+    rows += [
+        ("  called at", f"{place_of(at.file, at.line, frame.file)}: {at.code}")
+        for at in reversed(one.stack[:-1])
+    ]
     rows.append(("  so", _consequence(explained, frame, one)))
     page.pairs([(name, value) for name, value in rows if value])
 
@@ -152,7 +160,7 @@ def _consequence(explained: Explanation, frame: ExplainedFrame, one: GraphBreak)
     if one.whole_frame:
         return "the whole function runs uncompiled; what it calls is compiled on its own"
     at = one.stack[0] if one.stack else None
-    line = "what stands there" if at is None else f"line {at.line}"
+    line = "what broke" if at is None else f"what broke in line {at.line}"
     later = [
         other
         for other in explained.frames[explained.frames.index(frame) + 1 :]
@@ -170,11 +178,18 @@ def _draw_error(page: Page, frame: ExplainedFrame) -> None:
         return
     page.gap()
     page.styled(Text(clean_line(f"failed in stage {error.stage}: {error.type}"), style="bold red"))
-    page.pairs([("  error", headline(error.message))])
+    page.pairs([("  error", _text(error))])
     for at in error.user_frames:
-        page.line(f"{at.file}:{at.line} in {at.function}", indent=4)
+        page.line(f"{place_of(at.file, at.line, frame.file)} in {at.function}", indent=4)
         if at.code:
             page.line(at.code, indent=6)
+
+
+def _text(error: ErrorInfo) -> str:
+    """What the error says, without torch's general advice."""
+    lines = [line.strip() for line in body(error.message)]
+    more = [f"... {len(lines) - LINES} more lines (--json has all)"] if len(lines) > LINES else []
+    return "\n".join(lines[:LINES] + more)
 
 
 def _draw_later_error(page: Page, explained: Explanation) -> None:
@@ -184,7 +199,7 @@ def _draw_later_error(page: Page, explained: Explanation) -> None:
     if error is None or error.fingerprint in known or error.stage == "graph_break":
         return
     page.heading("Failure", f"stage {error.stage}: {error.type}")
-    page.pairs([("error", headline(error.message))])
+    page.pairs([("error", _text(error))])
 
 
 def _draw_inlined(page: Page, frame: ExplainedFrame, *, verbose: int) -> None:
@@ -195,11 +210,13 @@ def _draw_inlined(page: Page, frame: ExplainedFrame, *, verbose: int) -> None:
     page.gap()
     page.line(f"inlined: {count(len(users), 'function')}, and {len(torchs)} of torch's own")
     shown = frame.inlined if verbose else users[:INLINED]
-    page.pairs([(f"  {one.function}", _place(one.file, one.line, one.times)) for one in shown])
+    page.pairs(
+        (f"  {one.function}", _times(place_of(one.file, one.line, frame.file), one.times)) for one in shown
+    )
     hidden = len(frame.inlined) - len(shown)
     if hidden and not verbose and len(users) > INLINED:
         page.line(f"... {hidden} more (-v lists them)", style="dim", indent=4)
 
 
-def _place(file: str, line: int, times: int) -> str:
-    return f"{file}:{line}" + (f", {times} times" if times > 1 else "")
+def _times(place: str, times: int) -> str:
+    return place + (f", {times} times" if times > 1 else "")
