@@ -38,6 +38,7 @@ def draw_explanation(explained: Explanation, stream: TextIO, *, verbose: int = 0
     outcome = explained.outcome
     if outcome.status == "missing":
         draw_missing(page, outcome)
+    if outcome.status == "missing" and not explained.frames:
         return
     page.line(summarise(explained), indent=0)
     for note in (*explained.notes, *outcome.notes):
