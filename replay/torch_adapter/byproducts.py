@@ -136,9 +136,11 @@ def _deafened(handler: logging.Handler, name: str, level: int) -> Iterator[None]
     """A handler hears from a logger, and those under it, only what is at least of this level."""
 
     def loud(record: logging.LogRecord) -> bool:
-        inside = record.name == name or record.name.startswith(name + ".")
-        artifact = hasattr(logging.getLogger(record.name), "artifact_name")
-        return record.levelno >= level or artifact or not inside
+        log, own = logging.getLogger(record.name), False
+        while log.name != name and log.parent is not None:
+            own = own or log.level != logging.NOTSET  # somebody asked for this one
+            log = log.parent
+        return record.levelno >= level or own or log.name != name
 
     handler.addFilter(loud)
     try:
