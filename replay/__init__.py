@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         UnsupportedTorchError,
         UsageError,
     )
+    from replay.explained import Explanation
+    from replay.explanation import explain
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Bundle",
     "BundleError",
+    "Explanation",
     "FormatVersionError",
     "MissingError",
     "Outcome",
@@ -41,6 +44,7 @@ __all__ = [
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
+    "explain",
     "load",
     "record",
     "run",
@@ -49,6 +53,7 @@ __all__ = [
 _HOMES = {
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
+    "Explanation": "replay.explained",
     "FormatVersionError": "replay.errors",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
@@ -56,6 +61,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
+    "explain": "replay.explanation",
     "load": "replay.bundle",
     "record": "replay.recorder",
     "run": "replay.replayer",

@@ -287,6 +287,14 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifacts:
+    """The files that a replay has left, where it was asked to."""
+
+    directory: str
+    files: tuple[str, ...]  # relative to it, with forward slashes
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a replay; `replay.run` returns it and `--json` prints it."""
 
@@ -304,3 +312,4 @@ class Outcome:
     recorded_reason: str = ""  # of a recorded recompile
     difference: Difference | None = None  # of wrong numbers, as measured here
     notes: tuple[str, ...] = ()  # what a reader of the verdict should know
+    artifacts: Artifacts | None = None

@@ -16,6 +16,8 @@ PACKAGE = ROOT / "replay"
 FLOORS = {
     "_version": 0,
     "errors": 0,
+    "explained": 0,
+    "plain": 0,
     "recording": 0,
     "bundle": 1,
     "fingerprint": 1,
@@ -26,6 +28,7 @@ FLOORS = {
     "shipping": 3,
     "recorder": 4,
     "replayer": 4,
+    "explanation": 5,
     "script": 5,
     "report": 6,
     "cli": 7,
@@ -155,7 +158,8 @@ def test_looking_at_bundles_imports_no_torch():
 import sys
 import replay, replay.bundle, replay.cli, replay.report
 assert not {"click", "rich", "msgpack.torch"} & set(sys.modules), "import replay draws on no terminal"
-import replay.cli.application, replay.cli.inspect, replay.cli.replay
+import replay.cli.application, replay.cli.inspect, replay.cli.replay, replay.cli.explain
+import replay.explanation, replay.report.explanation
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"

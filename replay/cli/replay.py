@@ -64,6 +64,11 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option("--fake", is_flag=True, help="Fake tensors: compile, and run nothing."),
     click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
     click.option(
+        "--artifacts",
+        metavar="DIR",
+        help="Keep what torch makes: graphs, IR, kernels, guards, bytecode, logs. A new directory.",
+    ),
+    click.option(
         "--timeout",
         type=seconds,
         metavar="SECONDS",
@@ -89,16 +94,31 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
 )
 
 
-def with_options(function: Callable[..., int]) -> Callable[..., int]:
-    """The options of a replay, in the order of OPTIONS."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
+def with_options(*, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The options of a replay, in the order of OPTIONS. `without`: parameters that a verb has no use for."""
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        for option in reversed(OPTIONS):
+            if _parameter(option) not in without:
+                function = option(function)
+        return function
+
+    return decorate
+
+
+def _parameter(option: Callable[[Any], Any]) -> str:
+    """The name under which an option's value reaches the command."""
+
+    def bare() -> None:
+        """Nothing but the option."""
+
+    (made,) = option(bare).__click_params__
+    return str(made.name)
 
 
 @click.command("replay")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@with_options
+@with_options()
 def command(path: Path, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
     """Replay just the recorded frame, as recorded or under another backend.
 

@@ -1,6 +1,7 @@
 """From a bundle and overrides to an outcome.
 
 launch       `run` and `observe`: options, the child process, how it ended
+publishing   the directory of `--artifacts`: refused, or given its name when all is in it
 trials       many replays of one bundle, side by side
 preloading   what the process that forks trials imports
 process      environment variables, caches, torch
@@ -9,6 +10,8 @@ task         one replay: what was asked, and what is to be told
 preparation  from the bundle to a function that is ready to be called
 session      the replay itself, in the child or in this process
 instruments  what an analysis adds to it
+explaining   one of them: what Dynamo made of each frame
+keeping      another: what torch makes of it, as files; `inventory` says what they are
 seen         what the hooks report
 judgement    is it the recorded failure?
 ways         entering the compiler as the recorded program did

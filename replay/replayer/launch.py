@@ -20,6 +20,7 @@ from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
 from replay.recording import DIED, ErrorInfo, Outcome, Stage
+from replay.replayer import publishing
 from replay.selection import Pattern, Selection
 
 TIMEOUT = 1800.0
@@ -52,6 +53,7 @@ def run(
     fake: bool = False,
     logs: str | None = None,
     timeout: float | None = TIMEOUT,
+    artifacts: str | os.PathLike[str] | None = None,
     pdb: bool = False,
     isolate: bool = True,
     verbose: int = 0,
@@ -62,6 +64,7 @@ def run(
     `function`: compile only functions of that name. `backward`: differentiate the output too. `config`:
     {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `device`: "cpu", "cuda" or
     "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run nothing.
+    `artifacts`: a new directory, for everything that torch makes on the way; an index in it says what is what.
     `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
     becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
@@ -84,7 +87,13 @@ def run(
         "logs": logs,
         "pdb": pdb,
     }
-    return observe(bundle, {}, asked, timeout=timeout, isolate=isolate, verbose=verbose).outcome
+
+    def replayed(instruments: Mapping[str, Mapping[str, Any]]) -> Observed:
+        return observe(bundle, instruments, asked, timeout=timeout, isolate=isolate, verbose=verbose)
+
+    if artifacts is None:
+        return replayed({}).outcome
+    return publishing.published(Path(artifacts), replayed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def draw_verdict(outcome: Outcome, stream: TextIO, *, verbose: int = 0) -> None:
     if verbose > 1 and outcome.error is not None and outcome.error.traceback:
         page.heading("Traceback")
         page.line(outcome.error.traceback.rstrip("\n"))
+    draw_artifacts(page, outcome)
     if verbose > 0:
         page.gap()
     if outcome.seconds:
@@ -112,6 +113,15 @@ def draw_missing(page: Page, outcome: Outcome) -> None:
     for one in outcome.missing:
         kind = f" ({one.type})" if one.type else ""
         page.line(f"{label}: {one.name}{kind}: {one.reason}", indent=0)
+
+
+def draw_artifacts(page: Page, outcome: Outcome) -> None:
+    """Where the files are that the replay was asked to keep."""
+    kept = outcome.artifacts
+    if kept is not None:
+        page.line(
+            f"artifacts: {kept.directory} ({count(len(kept.files), 'file')}; index.txt lists them)", indent=0
+        )
 
 
 def draw_frames(page: Page, outcome: Outcome) -> None:
