@@ -35,6 +35,8 @@ DEFAULTS = {
     "env": {},
     "device": None,
     "fake": False,
+    "compare": False,
+    "tolerance": None,
     "logs": None,
     "timeout": 1800.0,
     "pdb": False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.cli import exits, progress
-from replay.cli.values import assignment, at_least_one, bundle_path, literal_assignment, seconds
+from replay.cli.values import assignment, at_least_one, bundle_path, literal_assignment, seconds, tolerance
 
 if TYPE_CHECKING:
     from replay.bundle import Bundle
@@ -62,6 +62,17 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         help="Everything on this device.  [default: as recorded, else what is nearest]",
     ),
     click.option("--fake", is_flag=True, help="Fake tensors: compile, and run nothing."),
+    click.option(
+        "--compare",
+        is_flag=True,
+        help="Outputs, written inputs and gradients against uncompiled code and float64.",
+    ),
+    click.option(
+        "--tolerance",
+        type=tolerance,
+        metavar="X",
+        help="What --compare allows.  [default: as recorded, or torch's repro_tolerance]",
+    ),
     click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
     click.option(
         "--timeout",

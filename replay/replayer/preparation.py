@@ -23,7 +23,6 @@ from replay.torch_adapter import (
     environment,
     stances,
     state,
-    tensors,
     transforms,
 )
 
@@ -69,11 +68,16 @@ class Prepared:
         With the eager backend; where a second compilation is the event itself, with the compiled `function`:
         entries of another backend would be no reason to compile again.
         """
-        if self.subject is not self.root["function"] or not self.root["calls"] or not self.task.compiles:
+        if not self.task.compiles:
             return
         stance = self.task.manifest.state.get("stance")
         itself = stance == stances.REFUSES or self.task.manifest.event == "recompile"
-        _repeat(self, function if itself else None)
+        self.repeat(function if itself else None)
+
+    def repeat(self, function: Callable[..., Any] | None) -> None:
+        """The same with the function that is to be called; None: compiled with the eager backend."""
+        if self.subject is self.root["function"] and self.root["calls"]:
+            _repeat(self, function)
 
 
 def prepare(task: Task, stack: ExitStack) -> Prepared:
@@ -130,7 +134,7 @@ def _check_captured(task: Task) -> None:
 @contextmanager
 def _loaded(task: Task) -> Iterator[shipping.Loaded]:
     manifest, bundle = task.manifest, task.bundle
-    builder = tensors.TensorBuilder(
+    builder = task.builder(
         manifest.tensors, manifest.storages, bundle.blob, task.device, task.place.fake
     )
     texts = {name: bundle.source(entry) for name, entry in manifest.sources.items()}
