@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
+    from replay.torch_adapter.backends import backends
 
 __all__ = [
     "Bundle",
@@ -41,6 +42,7 @@ __all__ = [
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
+    "backends",
     "load",
     "record",
     "run",
@@ -56,6 +58,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
+    "backends": "replay.torch_adapter.backends",
     "load": "replay.bundle",
     "record": "replay.recorder",
     "run": "replay.replayer",

@@ -30,6 +30,7 @@ class Comparison:
     doubt: str = ""  # why the reference is uncompiled code
     skipped: str = ""  # why nothing was compared; empty where something was
     no_gradients: str = ""  # why no gradients were, though the output has some
+    where: str = ""  # the first thing that differs, as Difference.where; empty: nothing does
     unlike: tuple[str, str] | None = (
         None  # compiled and uncompiled, where they are no two tensors of one shape: "a list of 2", "a tuple of 2"
     )

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "replay"
 
 FLOORS = {
     "_version": 0,
+    "backend_info": 0,
     "compared": 0,
     "errors": 0,
     "recording": 0,

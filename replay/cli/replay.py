@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
-        "--backend", metavar="NAME|MODULE:ATTRIBUTE", help="Compile with this one.  [default: as recorded]"
+        "--backend",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        help="Compile with this one; `help` lists them.  [default: as recorded]",
     ),
     click.option(
         "--function",
@@ -108,18 +110,37 @@ def with_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 @click.command("replay")
-@click.argument("path", metavar="BUNDLE", type=bundle_path)
+@click.argument("path", metavar="BUNDLE", type=bundle_path, required=False)
 @with_options
-def command(path: Path, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
+def command(path: Path | None, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
     """Replay just the recorded frame, as recorded or under another backend.
 
     Exit codes: 0 passed, 1 reproduced, 2 nothing was replayed, 3 different, 125 missing.
     """
+    if options["backend"] == "help":
+        return _list_backends(as_json=as_json)
+    if path is None:
+        raise click.UsageError("Missing argument 'BUNDLE'.", click.get_current_context())
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other; give one", click.get_current_context())
     outcome = _run(path, verbose=verbose, quiet=quiet, **_settle(options))
     _show(outcome, as_json=as_json, verbose=-1 if quiet else verbose)
     return exits.STATUS_CODES[outcome.status]
+
+
+def _list_backends(*, as_json: bool) -> int:
+    """What `--backend help` prints; no bundle is opened."""
+    from replay.report.backends import draw_backends
+    from replay.report.plain import backends_json
+    from replay.torch_adapter.backends import backends
+
+    with progress.shown("importing torch", enabled=True):
+        found = backends()
+    if as_json:
+        exits.emit(backends_json(found))
+    else:
+        exits.write_result(lambda stream: draw_backends(found, stream))
+    return 0
 
 
 def _settle(options: dict[str, Any]) -> dict[str, Any]:

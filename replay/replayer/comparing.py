@@ -1,8 +1,8 @@
 """The instrument `compare`: the whole frame compiled, against the same frame uncompiled and in float64.
 
-What the graphs compute is compared by `torch_adapter.accuracy`, one by one. What Dynamo itself does wrong (side effects,
-bytecode, the order of writes) shows only here. Twins run before the frame is loaded; a frame that differs is run once
-more, to find the graph that is at fault.
+What the graphs compute is compared by `torch_adapter.accuracy`, one by one. What Dynamo itself does wrong (side
+effects, bytecode, the order of writes) shows only here. Twins run before the frame is loaded; a frame that differs is
+run once more, to find the graph that is at fault.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Comparing(Instrument):
 
     def _compare(self, seen: Seen) -> None:
         watched, plain, tolerance = self._watched, self._plain, self._result.tolerance
-        assert watched is not None and plain is not None  # noqa: S101 - not without twins
+        assert watched is not None
+        assert plain is not None
         run, known = watched.run, self._result
         if plain.drew and run.generators != plain.generators:
             self._skip("compiled code draws other random numbers than uncompiled code")
@@ -135,11 +136,12 @@ class Comparing(Instrument):
             self._result = replace(self._result, blame=_blame(task, self._result.tolerance))
         notes = (*outcome.notes, *tellings(self._result, differs=self._difference is not None))
         outcome = replace(outcome, comparison=self._result, notes=notes)
-        blame, error = self._result.blame, outcome.error
-        mine = outcome.difference is self._difference and error is not None
-        if not mine or blame is None or blame.place is None or self._code is None:
+        blame, mine = self._result.blame, self._difference
+        if mine is None or outcome.difference is not mine or self._code is None:
             return outcome
-        difference = replace(self._difference, place=blame.place)
+        if blame is None or blame.place is None:
+            return outcome
+        difference = replace(mine, place=blame.place)
         error = events.describe_difference(difference, self._code, self._result.unlike)
         return replace(outcome, difference=difference, error=error)
 
@@ -154,8 +156,9 @@ def _pointless(task: Task) -> str:
         return "the frame is not compiled"
     if task.place.fakes is not None:
         return "over fake tensors nothing runs"
-    if task.as_recorded and task.manifest.compile.entry not in ("compile", ""):
-        return f"the frame goes into the compiler by {task.manifest.compile.entry}, which gives something else than the frame"
+    entry = task.manifest.compile.entry
+    if task.as_recorded and entry != "compile":
+        return f"the frame goes into the compiler by {entry}, which does not give what the frame gives"
     return ""
 
 

@@ -65,7 +65,8 @@ def run(
     {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `device`: "cpu", "cuda" or
     "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run nothing.
     `compare`: hold the frame against itself uncompiled and in float64: outputs, inputs that it writes to, gradients.
-    `tolerance`: as torch's accuracy tools mean it; None: the recording's, or else torch's. `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
+    `tolerance`: as torch's accuracy tools mean it; None: the recording's, or else torch's.
+    `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
     becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay

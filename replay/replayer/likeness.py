@@ -62,6 +62,7 @@ def compare(
         values=tally.values,
         largest_error=tally.largest,
         tolerance=tolerance,
+        where="" if tally.difference is None else tally.difference.where,
         unlike=tally.unlike,
     )
     return result, tally.difference
@@ -91,17 +92,21 @@ def _gradients(tally: _Tally, compiled: Run, uncompiled: Run, best: Run) -> None
         if known is None:
             continue
         zeros = known * 0  # a gradient that does not come is one of zeros
-        one, two, three = (zeros if given is None else given for given in (one, two, third.get(path)))
-        _put(tally, f"gradient of {path}", one, two, three)
+        filled = [zeros if given is None else given for given in (one, two, third.get(path))]
+        _put(tally, f"gradient of {path}", *filled)
 
 
 def _put(tally: _Tally, where: str, compiled: Any, uncompiled: Any, best: Any) -> None:
     if all(deviation.is_real(one) for one in (compiled, uncompiled)) and _describe(compiled) == _describe(
         uncompiled
     ):
-        tally.tensor(Trio(where, compiled, uncompiled, best))
+        tally.tensor(Trio(where, *(_bare(one) for one in (compiled, uncompiled, best))))
     else:
         tally.value(where, compiled, uncompiled)
+
+
+def _bare(value: Any) -> Any:
+    return value.detach() if deviation.is_real(value) else value
 
 
 def _found(held: Holdings | None) -> Mapping[str, Any]:
@@ -109,6 +114,7 @@ def _found(held: Holdings | None) -> Mapping[str, Any]:
 
 
 _MISSING = holdings.Opaque(ABSENT)
+_NOT_THERE = holdings.Before(_MISSING, 0, None)
 
 
 def _side_by_side(
@@ -128,13 +134,17 @@ def _changed(run: Run) -> set[str]:
     after = _found(run.after)
     changed = {path for path in run.before if path not in after}
     for path, value in after.items():
-        before, version = run.before.get(path, (_MISSING, 0))
-        if deviation.is_real(value) or deviation.is_real(before):
-            if value is not before or holdings.version(value) != version:
-                changed.add(path)
-        elif not _alike(value, before, 0.0):
+        if _is_new(value, run.before.get(path, _NOT_THERE)):
             changed.add(path)
     return changed
+
+
+def _is_new(value: Any, before: holdings.Before) -> bool:
+    if not deviation.is_real(value):
+        return not _alike(value, before.value, 0.0)
+    if value is not before.value or holdings.version(value) != before.version:
+        return True
+    return before.copy is not None and not deviation.equal(value, before.copy)
 
 
 def _same_memory(one: Any, other: Any) -> bool:

@@ -134,9 +134,7 @@ def _check_captured(task: Task) -> None:
 @contextmanager
 def _loaded(task: Task) -> Iterator[shipping.Loaded]:
     manifest, bundle = task.manifest, task.bundle
-    builder = task.builder(
-        manifest.tensors, manifest.storages, bundle.blob, task.device, task.place.fake
-    )
+    builder = task.builder(manifest.tensors, manifest.storages, bundle.blob, task.device, task.place.fake)
     texts = {name: bundle.source(entry) for name, entry in manifest.sources.items()}
     with shipping.loaded(bundle.values(), sources=texts, tensors=builder) as loaded:
         yield loaded

@@ -29,7 +29,7 @@ class Run:
     """What one run of the frame gave."""
 
     output: Holdings | None = None  # None: it gave nothing
-    before: Mapping[str, tuple[Any, int]] = field(default_factory=dict)  # of what it can reach; with versions
+    before: Mapping[str, Any] = field(default_factory=dict)  # of what it can reach: a Before for each path
     after: Holdings | None = None
     gradients: Mapping[str, Any] | None = None  # None: not differentiated
     error: str = ""  # what it raised
@@ -44,7 +44,7 @@ class Watched:
     def __init__(self, prepared: Prepared) -> None:
         self._prepared, self.run = prepared, Run()
         held = holdings.look(self._roots())
-        self.run.before = {path: (one, holdings.version(one)) for path, one in held.found.items()}
+        self.run.before = holdings.remember(held)
         self._gradients = Gradients(held.tensors())
         self._start = state.generators()
 

@@ -6,9 +6,10 @@ import base64
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from replay.backend_info import BackendInfo
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 
@@ -51,6 +52,11 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return _dump(to_plain(outcome))
+
+
+def backends_json(found: Sequence[BackendInfo]) -> str:
+    """The backends as one JSON object: `backends`, each with name, group, words and what it lacks."""
+    return _dump({"backends": to_plain(found)})
 
 
 def _dump(value: Any) -> str:

@@ -61,11 +61,12 @@ def error(one: Trio) -> float:
 def equal(one: Any, other: Any) -> bool:
     """Whether two tensors hold the same values, NaN equal to NaN."""
     torch = features.module("torch")
+    one, other = one.detach(), other.detach()
     if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
         return False
     if torch.equal(one, other):
         return True
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _golden(one: Trio) -> Any:
@@ -100,9 +101,7 @@ def _measured(one: Trio, golden: Any, tolerance: float) -> Difference:
         )
     values = (one.compiled, one.uncompiled, golden)
     wide = torch.complex128 if one.compiled.is_complex() else torch.float64
-    compiled, uncompiled, reference = (
-        _dense(value).to(wide) for value in values
-    )
+    compiled, uncompiled, reference = (_dense(value).to(wide) for value in values)
     apart = torch.nan_to_num((compiled - reference).abs(), nan=math.inf).flatten()
     flat = int(apart.argmax()) if apart.numel() else 0
     index = torch.unravel_index(torch.tensor(flat), compiled.shape) if compiled.ndim else ()

@@ -19,6 +19,9 @@ from replay.torch_adapter import features
 MOST = 200_000
 """At most so many things are looked at."""
 
+SMALL, COPIED = 1 << 20, 64 << 20
+"""Bytes of a tensor that is copied before the call, and of all that are, at most."""
+
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray, range, slice, enum.Enum, type(None))
 _FOREIGN = frozenset({*sys.stdlib_module_names, "torch", "numpy", "replay", "triton", "sympy"}) - {"__main__"}
 _OF_TORCH = ("torch.nn", "torch.optim", "torch.distributions")
@@ -58,7 +61,8 @@ class Holdings:
 
 def look(roots: Mapping[str, Any]) -> Holdings:
     """Look into values, by their names."""
-    torch, found = features.module("torch"), {}
+    torch = features.module("torch")
+    found: dict[str, Any] = {}
     seen: dict[int, Any] = {}
     waiting = deque(roots.items())
     while waiting and len(found) < MOST:
@@ -201,6 +205,34 @@ def _label(torch: Any, at: int, key: Any) -> str:
 def _name(kind: type) -> str:
     module = kind.__module__
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A value as it was: itself, how often it was written to, and a copy of it where it is a small tensor."""
+
+    value: Any
+    version: int
+    copy: Any
+
+
+def remember(held: Holdings) -> dict[str, Before]:
+    """What there is, to tell later what was written to. Some kernels write and count no write."""
+    left, remembered = COPIED, {}
+    for path, value in held.found.items():
+        size = _size(value)
+        copied = 0 < size <= min(SMALL, left)
+        left -= size if copied else 0
+        copy = value.detach().clone() if copied else None
+        remembered[path] = Before(value, version(value), copy)
+    return remembered
+
+
+def _size(value: Any) -> int:
+    """Bytes of a plain tensor with memory; 0 for all else."""
+    torch = features.module("torch")
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
+    return int(value.numel() * value.itemsize) if plain and value.device.type != "meta" else 0
 
 
 def version(value: Any) -> int:

@@ -74,7 +74,7 @@ def entered() -> Iterator[None]:
 
 def _mode(torch: Any) -> Any:
     """The mode that changes what operators are asked for."""
-    base = features.require(features.module("torch.utils._python_dispatch"), "TorchDispatchMode")
+    base: Any = features.require(features.module("torch.utils._python_dispatch"), "TorchDispatchMode")
     pytree = features.module("torch.utils._pytree")
 
     def widened(value: Any) -> Any:
