@@ -7,6 +7,7 @@ run once more, to find the graph that is at fault.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -48,6 +49,12 @@ class Comparing(Instrument):
         self._result = Comparison(tolerance=self._tolerance, skipped=_pointless(task))
         if self._result.skipped:
             return
+        begun = time.perf_counter()
+        self._run_twins(task)
+        task.aside += time.perf_counter() - begun
+        isolation.announce("load")
+
+    def _run_twins(self, task: Task) -> None:
         self._plain = twins.uncompiled(task)
         if self._plain.error:
             self._skip(f"uncompiled code raises as well: {self._plain.error}")
@@ -60,7 +67,6 @@ class Comparing(Instrument):
                 f"the frame draws random numbers; it was compared under {RANDOM}={task.request['config'].get(RANDOM)}, "
                 "which the recording did not have"
             )
-        isolation.announce("load")
 
     @contextmanager
     def around(self, prepared: Prepared, seen: Seen) -> Iterator[None]:
@@ -70,6 +76,7 @@ class Comparing(Instrument):
             return
         self._code = prepared.subject.__code__
         try:
+            state.seed({} if self._plain is None else {"generators": self._plain.start})
             self._watched = Watched(prepared)
         except Exception as error:  # noqa: BLE001 - the replay must not suffer
             self._skip(f"what the frame can reach could not be looked at: {twins.said(error)}")
@@ -132,10 +139,14 @@ class Comparing(Instrument):
 
     def settled(self, task: Task, outcome: Outcome) -> Outcome:
         """The outcome, with what was compared and whose fault a difference is."""
+        begun = time.perf_counter()
         if self._difference is not None:
             self._result = replace(self._result, blame=_blame(task, self._result.tolerance))
+        took = time.perf_counter() - begun
         notes = (*outcome.notes, *tellings(self._result, differs=self._difference is not None))
-        outcome = replace(outcome, comparison=self._result, notes=notes)
+        total = outcome.seconds["total"] + took
+        seconds = {**outcome.seconds, "compare": task.aside + took, "total": total}
+        outcome = replace(outcome, comparison=self._result, notes=notes, seconds=seconds)
         blame, mine = self._result.blame, self._difference
         if mine is None or outcome.difference is not mine or self._code is None:
             return outcome
@@ -165,7 +176,7 @@ def _pointless(task: Task) -> str:
 def _golden(task: Task, plain: Run) -> tuple[Run | None, str]:
     """The twin in float64, or why there is none."""
     try:
-        found = twins.in_double(task)
+        found = twins.in_double(task, plain)
     except Exception as error:  # noqa: BLE001 - values that cannot be widened: torch's tools go on without as well
         return None, twins.said(error)
     if found.error:

@@ -28,6 +28,9 @@ TIMEOUT = 1800.0
 OVER_FAKES = "compile over fakes"
 """The phase of a try over fake CUDA tensors. What ends the process there need not do so on the CPU."""
 
+UNCOMPILED_RUN = "run uncompiled"
+"""The phase in which the frame runs as it is, or in float64: what ends the process there is no fault of a compiler."""
+
 _ERRORS = {
     kind.__name__: kind
     for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)
@@ -238,6 +241,11 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         raise ReplayError(
             f"{bundle.path}: the replaying process ended ({result.ending}: {result.reason}) before it compiled "
             f"anything; the end of its output:\n{result.stderr.strip()}"
+        )
+    if result.phase == UNCOMPILED_RUN:
+        raise ReplayError(
+            f"{bundle.path}: the process ended ({result.ending}: {result.reason}) while the frame ran uncompiled, "
+            "to be compared with; leave out --compare"
         )
     kind = {"crashed": result.reason, "timeout": "Timeout", "memory": "OutOfMemory"}[result.ending]
     stage: Stage = "runtime" if result.phase == "run" else "backend"

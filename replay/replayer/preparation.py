@@ -105,7 +105,7 @@ def prepare(task: Task, stack: ExitStack) -> Prepared:
     for mode in root["function_modes"]:
         stack.enter_context(mode)
     backend = stack.enter_context(_backend(task, root, backend))
-    loading = time.perf_counter() - task.started
+    loading = time.perf_counter() - task.started - task.aside
     stack.enter_context(transforms.entered(manifest.state.get("transforms", ())))
     subject, (positional, keywords) = _subject(task, root)
     stances.set_dynamism(subject.__code__, root.get("dynamism"))

@@ -24,6 +24,7 @@ class Task:
     drift: list[Drift] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remapped: set[str] = field(default_factory=set)  # devices that are others here
+    aside: float = 0.0  # seconds spent on other runs than the one that is asked for
     builder: type[TensorBuilder] = TensorBuilder  # of the bundle's tensors
 
     @property

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replay import isolation
+from replay.replayer.launch import UNCOMPILED_RUN
 from replay.replayer.preparation import Prepared, prepare
 from replay.replayer.task import Task
 from replay.torch_adapter import compiling, gradients, holdings, stances, state, widening
 from replay.torch_adapter.gradients import Gradients
 from replay.torch_adapter.holdings import Holdings
 from replay.torch_adapter.tensors import TensorBuilder
-
-PHASE = "run uncompiled"
-"""What a replay announces while a twin runs."""
 
 
 @dataclass(slots=True)
@@ -34,6 +32,7 @@ class Run:
     gradients: Mapping[str, Any] | None = None  # None: not differentiated
     error: str = ""  # what it raised
     backward_error: str = ""  # what its backward raised
+    start: Mapping[str, Any] = field(default_factory=dict)  # the generators, before the call
     generators: Mapping[str, Any] = field(default_factory=dict)  # as it left them
     drew: bool = False  # random numbers
 
@@ -46,14 +45,14 @@ class Watched:
         held = holdings.look(self._roots())
         self.run.before = holdings.remember(held)
         self._gradients = Gradients(held.tensors())
-        self._start = state.generators()
+        self.run.start = state.generators()
 
     def returned(self, output: Any) -> bool:
         """The frame gave something. Whether it can be differentiated; then the gradients are kept from here on."""
         self.run.output = holdings.look({"output": output})
         self.run.after = holdings.look(self._roots())
         self.run.generators = state.generators()
-        self.run.drew = self.run.generators != self._start
+        self.run.drew = self.run.generators != self.run.start
         able = gradients.wanted(output)
         if able:
             self._gradients.watch()
@@ -75,12 +74,12 @@ class Watched:
 
 def uncompiled(task: Task) -> Run:
     """The frame, run as Python runs it."""
-    return _run(task, TensorBuilder, nullcontext)
+    return _run(task, TensorBuilder, nullcontext, task.manifest.state)
 
 
-def in_double(task: Task) -> Run:
-    """The same in double precision, as far as its code lets that be decided from outside."""
-    return _run(task, widening.WideBuilder, widening.entered)
+def in_double(task: Task, like: Run) -> Run:
+    """The same in double precision, as far as its code lets that be decided from outside; drawing as `like` drew."""
+    return _run(task, widening.WideBuilder, widening.entered, {"generators": like.start})
 
 
 def alone(task: Task, **changed: Any) -> Task:
@@ -90,16 +89,19 @@ def alone(task: Task, **changed: Any) -> Task:
 
 
 def _run(
-    task: Task, builder: type[TensorBuilder], context: Callable[[], AbstractContextManager[None]]
+    task: Task,
+    builder: type[TensorBuilder],
+    context: Callable[[], AbstractContextManager[None]],
+    generators: Mapping[str, Any],
 ) -> Run:
     twin = replace(alone(task, backend=compiling.UNCOMPILED, mode=None), builder=builder)
     with ExitStack() as stack:
         prepared = prepare(twin, stack)
-        isolation.announce(PHASE)
+        isolation.announce(UNCOMPILED_RUN)
         stack.enter_context(stances.uncompiled())
         stack.enter_context(context())
         prepared.repeat(prepared.subject)
-        state.seed(task.manifest.state)
+        state.seed(generators)
         watched = Watched(prepared)
         _call(prepared, watched)
     return watched.run

@@ -33,4 +33,4 @@ def draw_backends(found: Sequence[BackendInfo], stream: TextIO) -> None:
             for name, words in rows:
                 page.line(f"{name:<{COLUMN}}  {words}")
     page.gap()
-    page.line("Any function of yours that takes a graph and its inputs: --backend module:function", indent=0)
+    page.line("A function of yours, of a graph and its inputs: --backend module:function", indent=0)

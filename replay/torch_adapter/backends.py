@@ -21,7 +21,7 @@ ALIASES: Mapping[str, str] = {"torchscript": "ts"}
 """Names of functions in torch's debugging.py that are registered under another name."""
 
 _COMPILERS = {
-    "inductor": "torch's own compiler: C++, on GPUs Triton (default)",
+    "inductor": "torch's own compiler, C++ and Triton (the default)",
     "cudagraphs": "graphs as AOTAutograd makes them, as CUDA graphs",
     "onnxrt": "ONNX Runtime",
     "tensorrt": "TensorRT",
@@ -34,9 +34,9 @@ _DEBUGGING = {
     "eager": "Dynamo alone; its graphs run op by op",
     "eager_noexcept": "eager; what a graph raises is called Dynamo's fault",
     "eager_debug": "eager; operators are held to their schemas",
-    "pre_dispatch_eager": "graphs traced again down to operators, printed, run",
+    "pre_dispatch_eager": "graphs traced again, to operators; printed and run",
     "ts": "graphs compiled by TorchScript",
-    "invoke_subgraph": "aot_eager; each graph one call in a trace around it",
+    "invoke_subgraph": "aot_eager, each graph a call in the trace around it",
     "aot_eager": "Dynamo and AOTAutograd, forward and backward",
     "aot_eager_default_partitioner": "the same, split in two the plain way",
     "aot_eager_decomp_partition": "with Inductor's decompositions and its split",
