@@ -21,7 +21,7 @@ ALIASES: Mapping[str, str] = {"torchscript": "ts"}
 """Names of functions in torch's debugging.py that are registered under another name."""
 
 _COMPILERS = {
-    "inductor": "torch's own compiler, C++ and Triton (the default)",
+    "inductor": "torch's own compiler, C++ and Triton (default)",
     "cudagraphs": "graphs as AOTAutograd makes them, as CUDA graphs",
     "onnxrt": "ONNX Runtime",
     "tensorrt": "TensorRT",
