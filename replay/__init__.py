@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
+    from replay.torch_adapter.backends import backends
 
 __all__ = [
     "Bundle",
@@ -44,6 +45,7 @@ __all__ = [
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
+    "backends",
     "explain",
     "load",
     "record",
@@ -61,6 +63,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
+    "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
     "load": "replay.bundle",
     "record": "replay.recorder",

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from replay.compared import Comparison
+
 Stage = Literal[
     "dynamo",
     "aot_autograd",
@@ -311,5 +313,6 @@ class Outcome:
     reason: str = ""  # of a recompile that happened again: the guard that failed, in torch's words
     recorded_reason: str = ""  # of a recorded recompile
     difference: Difference | None = None  # of wrong numbers, as measured here
+    comparison: Comparison | None = None  # of the whole frame, where one was asked for
     notes: tuple[str, ...] = ()  # what a reader of the verdict should know
     artifacts: Artifacts | None = None

@@ -35,6 +35,8 @@ DEFAULTS = {
     "env": {},
     "device": None,
     "fake": False,
+    "compare": False,
+    "tolerance": None,
     "logs": None,
     "artifacts": None,
     "timeout": 1800.0,

@@ -13,7 +13,7 @@ from programs import bare, no_relu
 from torch._dynamo.backends import registry
 
 from replay.errors import UsageError
-from replay.torch_adapter import compiling, hooks
+from replay.torch_adapter import backends, compiling, hooks
 
 
 def backend_of(**options):
@@ -81,8 +81,8 @@ def test_a_backend_that_the_user_registered_is_shipped_under_its_name():
     assert (found.registered, found.shipped, found.options) == ("replay_test_backend", own, {"level": 3})
     with compiling.registered(found.registered, found.shipped) as name:
         assert name == "replay_test_backend"
-        assert name in compiling.names()
-    assert "replay_test_backend" not in compiling.names()
+        assert name in backends.names()
+    assert "replay_test_backend" not in backends.names()
     with compiling.registered(None, own) as unnamed:
         assert unnamed is own
 

@@ -15,6 +15,8 @@ PACKAGE = ROOT / "replay"
 
 FLOORS = {
     "_version": 0,
+    "backend_info": 0,
+    "compared": 0,
     "errors": 0,
     "explained": 0,
     "plain": 0,
@@ -111,6 +113,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
+    0: ["compared", "recording"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],

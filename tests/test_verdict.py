@@ -71,6 +71,6 @@ def test_the_json_of_an_outcome_has_the_keys_of_the_contract():
     assert wanted | {"drift", "missing"} <= set(found)
     assert set(found["error"]) >= {"type", "message", "stage", "fingerprint", "user_frames"}
     assert set(found["recorded_error"]["user_frames"][0]) == {"file", "line", "function", "code"}
-    assert set(found["frames"][0]) == {"function", "file", "line", "compiles", "graph_breaks", "seconds"}
+    assert set(found["frames"][0]) >= {"function", "file", "line", "compiles", "graph_breaks", "seconds"}
     assert set(found["seconds"]) == {"load", "compile", "run", "total"}
     assert json.loads(outcome_json(PASSED))["error"] is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.cli import exits, progress
-from replay.cli.values import assignment, at_least_one, bundle_path, literal_assignment, seconds
+from replay.cli.values import assignment, at_least_one, bundle_path, literal_assignment, seconds, tolerance
 
 if TYPE_CHECKING:
     from replay.bundle import Bundle
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
-        "--backend", metavar="NAME|MODULE:ATTRIBUTE", help="Compile with this one.  [default: as recorded]"
+        "--backend",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        help="Compile with this one; `help` lists them.  [default: as recorded]",
     ),
     click.option(
         "--function",
@@ -62,6 +64,17 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         help="Everything on this device.  [default: as recorded, else what is nearest]",
     ),
     click.option("--fake", is_flag=True, help="Fake tensors: compile, and run nothing."),
+    click.option(
+        "--compare",
+        is_flag=True,
+        help="Outputs, written inputs and gradients against uncompiled code and float64.",
+    ),
+    click.option(
+        "--tolerance",
+        type=tolerance,
+        metavar="X",
+        help="What --compare allows.  [default: as recorded, or torch's repro_tolerance]",
+    ),
     click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
     click.option(
         "--artifacts",
@@ -117,18 +130,37 @@ def _parameter(option: Callable[[Any], Any]) -> str:
 
 
 @click.command("replay")
-@click.argument("path", metavar="BUNDLE", type=bundle_path)
+@click.argument("path", metavar="BUNDLE", type=bundle_path, required=False)
 @with_options()
-def command(path: Path, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
+def command(path: Path | None, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
     """Replay just the recorded frame, as recorded or under another backend.
 
     Exit codes: 0 passed, 1 reproduced, 2 nothing was replayed, 3 different, 125 missing.
     """
+    if options["backend"] == "help":
+        return _list_backends(as_json=as_json)
+    if path is None:
+        raise click.UsageError("Missing argument 'BUNDLE'.", click.get_current_context())
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other; give one", click.get_current_context())
     outcome = _run(path, verbose=verbose, quiet=quiet, **_settle(options))
     _show(outcome, as_json=as_json, verbose=-1 if quiet else verbose)
     return exits.STATUS_CODES[outcome.status]
+
+
+def _list_backends(*, as_json: bool) -> int:
+    """What `--backend help` prints; no bundle is opened."""
+    from replay.report.backends import draw_backends
+    from replay.report.plain import backends_json
+    from replay.torch_adapter.backends import backends
+
+    with progress.shown("importing torch", enabled=True):
+        found = backends()
+    if as_json:
+        exits.emit(backends_json(found))
+    else:
+        exits.write_result(lambda stream: draw_backends(found, stream))
+    return 0
 
 
 def _settle(options: dict[str, Any]) -> dict[str, Any]:

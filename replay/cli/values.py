@@ -41,6 +41,17 @@ def seconds(text: str) -> float:
     return number
 
 
+def tolerance(text: str) -> float:
+    """A deviation that is finite and not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise click.BadParameter(f"{text!r} is not a number of at least 0, such as 1e-3")
+    return number
+
+
 def assignment(text: str) -> tuple[str, str]:
     """KEY=VALUE as a pair; the value may be empty, the key may not."""
     key, equals, value = text.partition("=")

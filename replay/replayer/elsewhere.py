@@ -145,6 +145,7 @@ def _without_cuda(common: Place, manifest: Manifest, request: Request) -> list[P
         common,
         fakes=fakes.Fakes(),
         note=f"{_NONE}: the frame was compiled over fake CUDA tensors, and was not run",
+        proves=not request["compare"],
         met=set(),
     )
     if _has_cuda_tensors(manifest):

@@ -20,6 +20,7 @@ from replay.torch_adapter import hooks
 HOMES: Mapping[str, str] = {
     "explain": "replay.replayer.explaining:Explaining",
     "artifacts": "replay.replayer.keeping:Keeping",
+    "compare": "replay.replayer.comparing:Comparing",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 
@@ -30,6 +31,9 @@ class Instrument:
     wrap: hooks.Wrapper | None = None
     """`wrap(backend, code)`: the backend to compile with instead; see `torch_adapter.interception`."""
 
+    differentiates = False
+    """Whether the frame's output is to be differentiated, also where the recording does not ask for it."""
+
     def before(self, task: Task) -> None:
         """Called before the frame is loaded, with torch loaded and the environment variables set."""
 
@@ -38,8 +42,18 @@ class Instrument:
         """Around the calls, in which everything is compiled and run. No exception of the frame comes out of them."""
         yield
 
+    def returned(self, output: Any) -> None:
+        """Called with what the frame gave, before it is differentiated; not where the frame raised."""
+
+    def differentiated(self) -> None:
+        """Called when the output has been differentiated; not where that raised."""
+
     def observe(self, attempt: hooks.Attempt) -> None:
         """Called after every attempt to compile a frame."""
+
+    def settled(self, task: Task, outcome: Outcome) -> Outcome:
+        """Called when the frame is judged and all is put back; gives the outcome with what it adds."""
+        return outcome
 
     def found(self, outcome: Outcome) -> Any:
         """What it found, as plain data (MessagePack); called once, after the frame has been judged."""

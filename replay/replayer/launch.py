@@ -6,6 +6,7 @@ replay itself lives in `replay.replayer.session`, which runs in the child, or he
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -19,7 +20,7 @@ import msgspec
 from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
-from replay.recording import DIED, ErrorInfo, Outcome, Stage
+from replay.recording import DIED, ErrorInfo, Manifest, Outcome, Stage
 from replay.replayer import publishing
 from replay.selection import Pattern, Selection
 
@@ -28,6 +29,9 @@ TIMEOUT = 1800.0
 
 OVER_FAKES = "compile over fakes"
 """The phase of a try over fake CUDA tensors. What ends the process there need not do so on the CPU."""
+
+UNCOMPILED_RUN = "run uncompiled"
+"""The phase in which the frame runs as it is, or in float64: what ends the process there is no fault of a compiler."""
 
 _ERRORS = {
     kind.__name__: kind
@@ -51,6 +55,8 @@ def run(
     env: Mapping[str, str | None] | None = None,
     device: str | None = None,
     fake: bool = False,
+    compare: bool = False,
+    tolerance: float | None = None,
     logs: str | None = None,
     timeout: float | None = TIMEOUT,
     artifacts: str | os.PathLike[str] | None = None,
@@ -65,6 +71,8 @@ def run(
     {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `device`: "cpu", "cuda" or
     "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run nothing.
     `artifacts`: a new directory, for everything that torch makes on the way; an index in it says what is what.
+    `compare`: hold the frame against itself uncompiled and in float64: outputs, inputs that it writes to, gradients.
+    `tolerance`: as torch's accuracy tools mean it; None: the recording's, or else torch's.
     `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
     becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
@@ -84,6 +92,8 @@ def run(
         "env": env,
         "device": device,
         "fake": fake,
+        "compare": compare,
+        "tolerance": tolerance,
         "logs": logs,
         "pdb": pdb,
     }
@@ -124,6 +134,7 @@ def observe(
     opened = bundle if isinstance(bundle, Bundle) else load(path)
     request = _request(path, instruments, options)
     try:
+        _settle_comparison(request, opened.manifest)
         if not isolate:
             from replay.replayer import session
 
@@ -148,6 +159,8 @@ _SILENT: Mapping[str, Any] = {
     "mode": None,
     "device": None,
     "fake": False,
+    "compare": False,
+    "tolerance": None,
     "logs": None,
     "pdb": False,
 }
@@ -173,6 +186,30 @@ def _request(
     if unknown:
         raise TypeError(f"no option of a replay: {', '.join(unknown)}")
     return {**request, **asked}
+
+
+def _settle_comparison(request: dict[str, Any], manifest: Manifest) -> None:
+    """Add the instrument that compares, and the config that it needs; UsageError for what makes no sense."""
+    tolerance, compare = request["tolerance"], request["compare"]
+    if tolerance is not None:
+        _check_tolerance(tolerance)
+        if not compare and manifest.difference is None:
+            raise UsageError(
+                f"--tolerance {tolerance:g}: nothing is compared; add --compare (the recording is not of wrong numbers)"
+            )
+    if not compare:
+        return
+    if request["fake"]:
+        raise UsageError("--compare needs values, and --fake has none; leave one of them out")
+    request["instruments"]["compare"] = {"tolerance": tolerance}
+    if not {"inductor.fallback_random", "torch._inductor.config.fallback_random"} & request["config"].keys():
+        request["config"]["inductor.fallback_random"] = True
+
+
+def _check_tolerance(tolerance: Any) -> None:
+    number = isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool)
+    if not number or not (math.isfinite(tolerance) and tolerance >= 0):
+        raise UsageError(f"--tolerance {tolerance!r}: must be a number of at least 0, such as 1e-3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +258,11 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         raise ReplayError(
             f"{bundle.path}: the replaying process ended ({result.ending}: {result.reason}) before it compiled "
             f"anything; the end of its output:\n{result.stderr.strip()}"
+        )
+    if result.phase == UNCOMPILED_RUN:
+        raise ReplayError(
+            f"{bundle.path}: the process ended ({result.ending}: {result.reason}) while the frame ran uncompiled, "
+            "to be compared with; leave out --compare"
         )
     kind = {"crashed": result.reason, "timeout": "Timeout", "memory": "OutOfMemory"}[result.ending]
     stage: Stage = "runtime" if result.phase == "run" else "backend"

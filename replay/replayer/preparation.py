@@ -23,7 +23,6 @@ from replay.torch_adapter import (
     environment,
     stances,
     state,
-    tensors,
     transforms,
 )
 
@@ -69,11 +68,16 @@ class Prepared:
         With the eager backend; where a second compilation is the event itself, with the compiled `function`:
         entries of another backend would be no reason to compile again.
         """
-        if self.subject is not self.root["function"] or not self.root["calls"] or not self.task.compiles:
+        if not self.task.compiles:
             return
         stance = self.task.manifest.state.get("stance")
         itself = stance == stances.REFUSES or self.task.manifest.event == "recompile"
-        _repeat(self, function if itself else None)
+        self.repeat(function if itself else None)
+
+    def repeat(self, function: Callable[..., Any] | None) -> None:
+        """The same with the function that is to be called; None: compiled with the eager backend."""
+        if self.subject is self.root["function"] and self.root["calls"]:
+            _repeat(self, function)
 
 
 def prepare(task: Task, stack: ExitStack) -> Prepared:
@@ -101,7 +105,7 @@ def prepare(task: Task, stack: ExitStack) -> Prepared:
     for mode in root["function_modes"]:
         stack.enter_context(mode)
     backend = stack.enter_context(_backend(task, root, backend))
-    loading = time.perf_counter() - task.started
+    loading = time.perf_counter() - task.started - task.aside
     stack.enter_context(transforms.entered(manifest.state.get("transforms", ())))
     subject, (positional, keywords) = _subject(task, root)
     stances.set_dynamism(subject.__code__, root.get("dynamism"))
@@ -130,9 +134,7 @@ def _check_captured(task: Task) -> None:
 @contextmanager
 def _loaded(task: Task) -> Iterator[shipping.Loaded]:
     manifest, bundle = task.manifest, task.bundle
-    builder = tensors.TensorBuilder(
-        manifest.tensors, manifest.storages, bundle.blob, task.device, task.place.fake
-    )
+    builder = task.builder(manifest.tensors, manifest.storages, bundle.blob, task.device, task.place.fake)
     texts = {name: bundle.source(entry) for name, entry in manifest.sources.items()}
     with shipping.loaded(bundle.values(), sources=texts, tensors=builder) as loaded:
         yield loaded

@@ -61,9 +61,14 @@ class Seen:
     def observe_difference(self, found: Difference, before: interception.Snapshot) -> None:
         """Called when a compiled graph has computed something else than uncompiled code."""
         running = next(hooks.live_frames(), None)
-        code = self.subject if running is None else running.code
+        self.add_difference(found, self.subject if running is None else running.code)
+
+    def add_difference(
+        self, found: Difference, code: CodeType | None, unlike: tuple[str, str] | None = None
+    ) -> None:
+        """Keep wrong numbers of a frame; `unlike`: what was there instead, where it is no matter of numbers."""
         if code is not None:
-            info = events.describe_difference(found, code)
+            info = events.describe_difference(found, code, unlike)
             self.errors.append(info)
             self.failures.append(info)
             self.differences[id(info)] = found

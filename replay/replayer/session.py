@@ -78,7 +78,10 @@ def _attempt(task: Task) -> tuple[Outcome, dict[str, Any]]:
             outcome = _Replay(prepare(task, stack), attached).run()
         except MissingError as error:
             return judgement.lacks(task, str(error)), {}
-        return outcome, {name: one.found(outcome) for name, one in attached.items()}
+        found = {name: one.found(outcome) for name, one in attached.items()}
+    for one in attached.values():
+        outcome = one.settled(task, outcome)
+    return outcome, found
 
 
 class _Replay:
@@ -136,11 +139,12 @@ class _Replay:
 
     def _comparison(self) -> hooks.Wrapper | None:
         """Wrong numbers are looked for where the recording is of them, with its tolerance."""
-        recorded = self.task.manifest.difference
+        recorded, chosen = self.task.manifest.difference, self.task.request["tolerance"]
         if recorded is None:
             return None
+        tolerance = recorded.tolerance if chosen is None else chosen
         return accuracy.Comparing(
-            self.seen.observe_difference, self.seen.unsure.append, recorded.tolerance, lambda code: True
+            self.seen.observe_difference, self.seen.unsure.append, tolerance, lambda code: True
         ).wrap
 
     def _check_selection(self) -> None:
@@ -158,10 +162,11 @@ class _Replay:
         try:
             with self.task.place.running(backward=backward):
                 output = function(*positional, **keywords)
-                if backward and not compiling.run_backward(output):
-                    self.task.notes.append(
-                        "the frame's output does not depend on anything that requires a gradient"
-                    )
+                for one in self.attached.values():
+                    one.returned(output)
+                wanted = backward or any(one.differentiates for one in self.attached.values())
+                if wanted:
+                    self._differentiate(output, expected=backward)
         except KeyboardInterrupt:
             raise
         except fakes.StoppedError as stop:
@@ -170,6 +175,13 @@ class _Replay:
             self.seen.add_run(error)
         if self.task.request["pdb"] and self.seen.errors:
             self._debug()
+
+    def _differentiate(self, output: Any, *, expected: bool) -> None:
+        if compiling.run_backward(output):
+            for one in self.attached.values():
+                one.differentiated()
+        elif expected:
+            self.task.notes.append("the frame's output does not depend on anything that requires a gradient")
 
     def _debug(self) -> None:
         import pdb

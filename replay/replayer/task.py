@@ -10,6 +10,7 @@ from replay.replayer.elsewhere import Place
 from replay.replayer.process import Request
 from replay.selection import Selection
 from replay.torch_adapter import compiling
+from replay.torch_adapter.tensors import TensorBuilder
 
 
 @dataclass(slots=True)
@@ -23,6 +24,8 @@ class Task:
     drift: list[Drift] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remapped: set[str] = field(default_factory=set)  # devices that are others here
+    aside: float = 0.0  # seconds spent on other runs than the one that is asked for
+    builder: type[TensorBuilder] = TensorBuilder  # of the bundle's tensors
 
     @property
     def manifest(self) -> Manifest:

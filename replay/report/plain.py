@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from replay.backend_info import BackendInfo
 from replay.explained import Explanation
 from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
@@ -31,3 +34,8 @@ def explanation_json(explained: Explanation) -> str:
     plain = to_plain(explained)
     del plain["texts"]
     return to_json(plain)
+
+
+def backends_json(found: Sequence[BackendInfo]) -> str:
+    """The backends as one JSON object: `backends`, each with name, group, words and what it lacks."""
+    return to_json({"backends": to_plain(found)})

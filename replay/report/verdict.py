@@ -7,9 +7,9 @@ from typing import TextIO
 
 from rich.text import Text
 
-from replay.recording import Drift, ErrorInfo, Outcome
+from replay.recording import Difference, Drift, ErrorInfo, Outcome
 from replay.report.page import Page
-from replay.report.text import clean, clean_line, count, headline, show_seconds
+from replay.report.text import clean, clean_line, count, headline, show_seconds, show_tuple
 
 STYLES = {
     "passed": "bold green",
@@ -34,6 +34,7 @@ def draw_verdict(outcome: Outcome, stream: TextIO, *, verbose: int = 0) -> None:
     draw_missing(page, outcome)
     draw_errors(page, outcome)
     draw_reason(page, outcome)
+    draw_difference(page, outcome)
     for note in outcome.notes:
         page.line(f"note: {note}", indent=0)
     if verbose > 0:
@@ -84,6 +85,36 @@ def draw_reason(page: Page, outcome: Outcome) -> None:
     label = "compiled again" if outcome.reason else "recorded: compiled again"
     for at, line in enumerate((outcome.reason or outcome.recorded_reason).splitlines()):
         page.line(f"{label}: {clean_line(line)}" if at == 0 else clean_line(line), indent=0 if at == 0 else 2)
+
+
+def draw_difference(page: Page, outcome: Outcome) -> None:
+    """Wrong numbers in a table: what differs, where, and by how much."""
+    found, compared = outcome.difference, outcome.comparison
+    if found is None:
+        return
+    if compared is None or compared.where != found.where:
+        rows = _number_rows(found, "float64, or uncompiled where that cannot be run")
+    elif compared.unlike is not None:
+        rows = [("compiled", compared.unlike[0]), ("uncompiled", compared.unlike[1])]
+    else:
+        rows = _number_rows(found, compared.reference)
+    if found.place is not None:
+        rows.append(("computed in", f"{found.place[0]}:{found.place[1]}, {found.place[2]}"))
+    page.heading("Difference")
+    page.pairs([("what", found.where), *rows])
+    page.gap()
+
+
+def _number_rows(found: Difference, reference: str) -> list[tuple[str, str]]:
+    return [
+        ("largest at", show_tuple(found.index)),
+        ("compiled", f"{found.compiled:.6g}"),
+        ("uncompiled", f"{found.uncompiled:.6g}"),
+        ("reference", f"{found.reference:.6g} ({reference})"),
+        ("error", f"{found.error:.6g} (root mean square, from the reference)"),
+        ("baseline", f"{found.baseline:.6g} (the same, of uncompiled code)"),
+        ("tolerance", f"{found.tolerance:g}"),
+    ]
 
 
 def _draw_error(page: Page, label: str, error: ErrorInfo | None) -> None:

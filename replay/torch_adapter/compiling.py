@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from replay.errors import UsageError
-from replay.torch_adapter import features
+from replay.errors import MissingError, UsageError
+from replay.torch_adapter import backends, features
 
 _INNER = "_torchdynamo_orig_backend"
 """Where torch's wrappers keep what they wrap (torch >= 2.9)."""
 
-
-UNCOMPILED = "uncompiled"
-"""In place of a backend's name: the function runs as Python runs it, and so does all that it calls."""
+UNCOMPILED = backends.UNCOMPILED
 
 
 class Backend:
@@ -76,26 +74,40 @@ def torch_name(function: Any) -> str | None:
     return None
 
 
-def names() -> list[str]:
-    """Every backend that torch.compile accepts by name here, also those for debugging."""
-    registry = features.module("torch._dynamo.backends.registry")
-    return sorted(features.require(registry, "list_backends")(None))
-
-
 def resolve(name: str) -> str | Callable[..., Any]:
-    """`--backend`: a registered name, UNCOMPILED, or `module:attribute`. UsageError for what is neither."""
+    """`--backend`: a registered name, UNCOMPILED, or `module:attribute`.
+
+    UsageError for what is neither, or needs more than its name; MissingError for one whose package is not here.
+    """
     if ":" in name:
         return _imported(name)
-    known = [UNCOMPILED, *names()]
-    if name in known:
-        return name
+    known = [UNCOMPILED, *backends.names()]
+    chosen = backends.ALIASES.get(name, name)
+    if chosen in known:
+        _check_usable(chosen)
+        return chosen
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"known here: {', '.join(known)}; --backend help says what each does"
+    )
     raise UsageError(
         f"--backend {name!r}: no such backend in torch {features.module('torch').__version__}; {hint}"
     )
+
+
+def _check_usable(name: str) -> None:
+    package, arguments = backends.absent_package(name), backends.wanted_arguments(name)
+    if package is not None:
+        raise MissingError(f"the package {package}, which the backend {name} needs")
+    if arguments:
+        raise UsageError(
+            f"--backend {name!r}: it must be given {', '.join(arguments)}, which a name cannot say; write a function "
+            "of a graph and its inputs that calls it, and name that as module:function"
+        )
 
 
 def check_mode(mode: str, backend: Any) -> None:

@@ -30,20 +30,57 @@ class Trio:
 
 def first(trios: Iterable[Trio], tolerance: float) -> Difference | None:
     """The first that is not the same, as torch's accuracy tools judge; what is no tensor is passed over."""
+    found = (difference(one, tolerance) for one in trios)
+    return next((one for one in found if one is not None), None)
+
+
+def difference(one: Trio, tolerance: float) -> Difference | None:
+    """How the compiled one of three tensors is not the same; None if it is, or if these are no tensors with values."""
+    if not is_real(one.compiled) or not is_real(one.uncompiled):
+        return None
     same = features.require(features.module("torch._dynamo.utils"), "same")
-    for one in trios:
-        if not _is_real(one.compiled) or not _is_real(one.uncompiled):
-            continue
-        golden = one.golden if _is_real(one.golden) else one.uncompiled
-        alike = one.compiled.shape == one.uncompiled.shape and same(
-            one.uncompiled, one.compiled, golden, tol=tolerance, equal_nan=True, log_error=_unheard
-        )
-        if not alike:
-            return _measured(one, golden, tolerance)
-    return None
+    golden = _golden(one)
+    alike = one.compiled.shape == one.uncompiled.shape and same(
+        one.uncompiled, one.compiled, golden, tol=tolerance, equal_nan=True, log_error=_unheard
+    )
+    return None if alike else _measured(one, golden, tolerance)
 
 
-def _is_real(value: Any) -> bool:
+def error(one: Trio) -> float:
+    """Root mean square deviation of the compiled tensor from the reference; where they are equal or both NaN: none."""
+    if not is_real(one.compiled) or one.compiled.numel() == 0:
+        return 0.0
+    torch = features.module("torch")
+    wide = torch.complex128 if one.compiled.is_complex() else torch.float64
+    compiled, reference = (_dense(value).to(wide) for value in (one.compiled, _golden(one)))
+    alike = (compiled == reference) | (compiled.isnan() & reference.isnan())
+    apart = (compiled - reference).abs().masked_fill(alike, 0.0)
+    return float(torch.sqrt(torch.mean(apart**2)))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same values, NaN equal to NaN."""
+    torch = features.module("torch")
+    one, other = one.detach(), other.detach()
+    if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
+        return False
+    if torch.equal(one, other):
+        return True
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _golden(one: Trio) -> Any:
+    """The reference, where it is one of the same shape; else what uncompiled code gave."""
+    fits = is_real(one.golden) and one.golden.shape == one.uncompiled.shape
+    return one.golden if fits else one.uncompiled
+
+
+def _dense(value: Any) -> Any:
+    return value if value.layout is features.module("torch").strided else value.to_dense()
+
+
+def is_real(value: Any) -> bool:
+    """Whether it is a tensor that has values."""
     return isinstance(value, features.module("torch").Tensor) and value.device.type != "meta"
 
 
@@ -64,9 +101,7 @@ def _measured(one: Trio, golden: Any, tolerance: float) -> Difference:
         )
     values = (one.compiled, one.uncompiled, golden)
     wide = torch.complex128 if one.compiled.is_complex() else torch.float64
-    compiled, uncompiled, reference = (
-        (value.to_dense() if value.is_sparse else value).to(wide) for value in values
-    )
+    compiled, uncompiled, reference = (_dense(value).to(wide) for value in values)
     apart = torch.nan_to_num((compiled - reference).abs(), nan=math.inf).flatten()
     flat = int(apart.argmax()) if apart.numel() else 0
     index = torch.unravel_index(torch.tensor(flat), compiled.shape) if compiled.ndim else ()

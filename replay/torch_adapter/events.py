@@ -66,14 +66,19 @@ def is_recompile(attempt: hooks.Attempt) -> bool:
     return attempt.fate == "compiled" and number.isdigit() and number != "0"
 
 
-def describe_difference(found: Difference, code: CodeType) -> ErrorInfo:
-    """Wrong numbers of a frame. What was measured is in the message and does not count for the fingerprint."""
+def describe_difference(
+    found: Difference, code: CodeType, unlike: tuple[str, str] | None = None
+) -> ErrorInfo:
+    """Wrong numbers of a frame. What was measured is in the message and does not count for the fingerprint.
+
+    `unlike`: what compiled and uncompiled code gave, where that is no matter of numbers.
+    """
     user: tuple[UserFrame, ...] = failures.own_frame(code)
     if found.place is not None:
         user = (failures.user_frame(*found.place),)
     return ErrorInfo(
         type=WRONG,
-        message=say_difference(found),
+        message=say_difference(found) if unlike is None else say_unlike(found.where, unlike),
         stage="accuracy",
         fingerprint=fingerprint.compute(
             stage="accuracy",
@@ -83,6 +88,11 @@ def describe_difference(found: Difference, code: CodeType) -> ErrorInfo:
         ),
         user_frames=user,
     )
+
+
+def say_unlike(where: str, unlike: tuple[str, str]) -> str:
+    """One line: what compiled and uncompiled code gave."""
+    return f"{where} is {unlike[0]} compiled, and {unlike[1]} uncompiled"
 
 
 def say_difference(found: Difference) -> str:

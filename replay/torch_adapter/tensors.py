@@ -344,16 +344,16 @@ class TensorBuilder:
             device = self._device(spec.device)
             fake = self._fake(device)
             if fake is None:
-                flat = self._bytes(spec)
+                flat = self._bytes(key)
                 flat = flat if device == "cpu" else flat.to(device)
             else:
                 flat = self._torch.empty(spec.nbytes, dtype=self._torch.uint8, device="meta")
             self._storages[key] = (flat.untyped_storage(), fake)
         return self._storages[key]
 
-    def _bytes(self, spec: StorageSpec) -> Any:
+    def _bytes(self, key: str) -> Any:
         """The whole storage as a flat uint8 tensor on the CPU; memory outside the window is never touched."""
-        torch = self._torch
+        torch, spec = self._torch, self._storage_specs[key]
         if spec.nbytes == 0:
             return torch.empty(0, dtype=torch.uint8)
         if spec.entry is not None and spec.start == 0 and spec.length == spec.nbytes:
