@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from replay.bundle import Bundle
 from replay.recording import Drift, Manifest
+from replay.replayer import settings
 from replay.replayer.elsewhere import Place
 from replay.replayer.process import Request
 from replay.selection import Selection
@@ -23,11 +24,10 @@ class Task:
     drift: list[Drift] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remapped: set[str] = field(default_factory=set)  # devices that are others here
+    manifest: Manifest = field(init=False)  # what the bundle says of itself, less what the replay is to do without
 
-    @property
-    def manifest(self) -> Manifest:
-        """What the bundle says of itself."""
-        return self.bundle.manifest
+    def __post_init__(self) -> None:
+        self.manifest = settings.reduced(self.bundle.manifest, self.request["without"])
 
     @property
     def compiles(self) -> bool:
