@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from replay._version import __version__
 
 if TYPE_CHECKING:
+    from replay.ablated import Ablation
+    from replay.ablation import ablate
     from replay.bundle import Bundle, load
     from replay.errors import (
         BundleError,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from replay.replayer import run
 
 __all__ = [
+    "Ablation",
     "Bundle",
     "BundleError",
     "FormatVersionError",
@@ -41,12 +44,14 @@ __all__ = [
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
+    "ablate",
     "load",
     "record",
     "run",
 ]
 
 _HOMES = {
+    "Ablation": "replay.ablated",
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
     "FormatVersionError": "replay.errors",
@@ -56,6 +61,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
+    "ablate": "replay.ablation",
     "load": "replay.bundle",
     "record": "replay.recorder",
     "run": "replay.replayer",

@@ -20,6 +20,7 @@ class Setting:
     name: str  # "config.dynamo.capture_scalar_outputs", "compile.dynamic", "state.autocast", "env.X", "calls"
     recorded: Any  # plain data; of "calls" their number
     default: Any  # what it is without: torch's default here, or what this process begins with
+    exact: bool = True  # False: `recorded` only describes an object of the program's
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,22 @@ class Ablation:
 
     bundle: str
     outcome: Outcome
-    needed: tuple[Setting, ...] = ()  # the failure comes with these alone, and without any one of them it does not
+    needed: tuple[
+        Setting, ...
+    ] = ()  # the failure comes with these alone, and without any one of them it does not
     not_needed: tuple[Setting, ...] = ()
     stable: bool = True  # False: with the same settings it came once and did not come once
     trials: int = 1  # replays that were made
-    answers: Mapping[str, int] = field(default_factory=dict)  # how those without some settings ended: status -> number
+    answers: Mapping[str, int] = field(
+        default_factory=dict
+    )  # how those without some settings ended: status -> number
     seconds: float = 0.0
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # that were chosen for every trial, as `run` takes them
     notes: tuple[str, ...] = ()  # what a reader should know
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """What a replay with just the needed settings leaves out."""
+        return (*self.options.get("without", ()), *(one.name for one in self.not_needed))

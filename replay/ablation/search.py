@@ -8,6 +8,7 @@ round, which leaves out one thing at a time. A small part on its own is tried on
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -39,7 +40,7 @@ def minimise(things: Sequence[Thing], fails: Fails[Thing], *, at_once: int = 1) 
 def _complements(kept: tuple[Thing, ...], parts: int) -> list[tuple[Thing, ...]]:
     """The set without each of its parts, which are as equal in length as they can be."""
     cuts = [len(kept) * at // parts for at in range(parts + 1)]
-    return [kept[:start] + kept[end:] for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [kept[:start] + kept[end:] for start, end in itertools.pairwise(cuts)]
 
 
 def _first(

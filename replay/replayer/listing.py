@@ -42,7 +42,7 @@ class Listing(Instrument):
         chosen = _chosen(task.request) | set(task.request["without"])
         listed = (
             *_config(task, self._prepared.root["config"]),
-            *_compile(task),
+            *_compile(task, self._prepared.root["options"]),
             *_state(task, self._fresh),
             *_modes(self._prepared.root["function_modes"]),
             *_variables(task),
@@ -54,7 +54,9 @@ class Listing(Instrument):
 def _chosen(request: Mapping[str, Any]) -> set[str]:
     """Names of what the request says in place of the recording."""
     keys = {configs.parse(key, value)[0] for key, value in request["config"].items()}
-    found = {f"config.{key}" for key in (*keys, *request["limits"])} | {f"env.{name}" for name in request["env"]}
+    found = {f"config.{key}" for key in (*keys, *request["limits"])} | {
+        f"env.{name}" for name in request["env"]
+    }
     for option, name in (
         ("dynamic", settings.DYNAMIC),
         ("fullgraph", settings.FULLGRAPH),
@@ -74,10 +76,10 @@ def _config(task: Task, objects: Mapping[str, Any]) -> Iterator[Setting]:
         except UsageError:
             continue  # unknown to this torch: drift, and not set
         if key in objects or value != default:
-            yield Setting(f"config.{key}", value, _plain(default))
+            yield Setting(f"config.{key}", value, _plain(default), exact=key not in objects)
 
 
-def _compile(task: Task) -> Iterator[Setting]:
+def _compile(task: Task, options: Mapping[str, Any]) -> Iterator[Setting]:
     how = task.manifest.compile
     if how.entry != "compile" and task.as_recorded:
         return  # another way into the compiler has arguments of its own
@@ -87,7 +89,9 @@ def _compile(task: Task) -> Iterator[Setting]:
         yield Setting(settings.FULLGRAPH, True, False)
     if task.request["mode"] is None and task.backend == how.backend:
         for key, value in how.options.items():
-            yield Setting(f"compile.options.{key}", value, _option(key, how.backend))
+            given = options.get(key)
+            exact = type(given) is type(value) and bool(given == value)
+            yield Setting(f"compile.options.{key}", value, _option(key, how.backend), exact=exact)
 
 
 def _option(key: str, backend: str) -> Any:

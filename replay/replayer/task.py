@@ -24,7 +24,9 @@ class Task:
     drift: list[Drift] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remapped: set[str] = field(default_factory=set)  # devices that are others here
-    manifest: Manifest = field(init=False)  # what the bundle says of itself, less what the replay is to do without
+    manifest: Manifest = field(
+        init=False
+    )  # what the bundle says of itself, less what the replay is to do without
 
     def __post_init__(self) -> None:
         self.manifest = settings.reduced(self.bundle.manifest, self.request["without"])

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from replay.ablated import Ablation
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 
@@ -51,6 +52,12 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return _dump(to_plain(outcome))
+
+
+def ablation_json(ablation: Ablation) -> str:
+    """An ablation as one JSON object: `status`, that of the replay with all settings, and then its own keys."""
+    plain = to_plain(ablation)
+    return _dump({"bundle": plain.pop("bundle"), "status": ablation.outcome.status, **plain})
 
 
 def _dump(value: Any) -> str:

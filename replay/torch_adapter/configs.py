@@ -80,7 +80,7 @@ def parse(key: str, value: Any) -> tuple[str, Any]:
 
 
 def default(key: str) -> Any:
-    """A key's value where nobody sets it, in this process. Raises UsageError for a key that this torch does not have."""
+    """A key's value in this process where nobody sets it. UsageError for a key that this torch does not have."""
     module, name = _resolve(key)
     return features.require(module, "_config")[name].default
 

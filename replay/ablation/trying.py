@@ -62,6 +62,7 @@ class _Search:
 
     def __init__(self, bundle: Bundle, trials: Trials, options: Mapping[str, Any], heard: Heard) -> None:
         self.bundle, self.trials, self.heard = bundle, trials, heard
+        self.chosen = {name: value for name, value in options.items() if _is_choice(name, value)}
         self.options = dict(options)
         self.left_out = settings.check(bundle.manifest, tuple(self.options.pop("without", ())))
         self.known = settings.names(bundle.manifest)
@@ -129,6 +130,7 @@ class _Search:
             stable=stable,
             trials=self.count,
             answers=dict(self.ended),
+            options=self.chosen,
             seconds=time.perf_counter() - self.started,
             notes=self._notes(),
         )
@@ -140,3 +142,6 @@ class _Search:
         return (f"{len(self.refusals)} of the trials could not be run, and count as not failing: {first}",)
 
 
+def _is_choice(name: str, value: Any) -> bool:
+    """Whether an option says something; `fake` says nothing where it is off."""
+    return value is not None and value not in ((), {}) and not (name == "fake" and not value)
