@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from replay._version import __version__
 
 if TYPE_CHECKING:
+    from replay.ablated import Ablation
+    from replay.ablation import ablate
     from replay.bundle import Bundle, load
     from replay.errors import (
         BundleError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from replay.torch_adapter.backends import backends
 
 __all__ = [
+    "Ablation",
     "Bundle",
     "BundleError",
     "Explanation",
@@ -45,6 +48,7 @@ __all__ = [
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
+    "ablate",
     "backends",
     "explain",
     "load",
@@ -53,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Ablation": "replay.ablated",
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
     "Explanation": "replay.explained",
@@ -63,6 +68,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
+    "ablate": "replay.ablation",
     "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
     "load": "replay.bundle",

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.cli import exits, progress
-from replay.cli.values import assignment, at_least_one, bundle_path, literal_assignment, seconds, tolerance
+from replay.cli.values import (
+    assignment,
+    at_least_one,
+    bundle_path,
+    literal_assignment,
+    names,
+    seconds,
+    tolerance,
+)
 
 if TYPE_CHECKING:
     from replay.bundle import Bundle
@@ -57,6 +65,13 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         type=assignment,
         metavar="KEY=VALUE",
         help="An environment variable of the replay. Repeatable.",
+    ),
+    click.option(
+        "--without",
+        multiple=True,
+        type=names,
+        metavar="NAME,...",
+        help="Do without these recorded settings, such as state.autocast; --ablate names them. Repeatable.",
     ),
     click.option(
         "--device",
@@ -132,7 +147,19 @@ def _parameter(option: Callable[[Any], Any]) -> str:
 @click.command("replay")
 @click.argument("path", metavar="BUNDLE", type=bundle_path, required=False)
 @with_options()
-def command(path: Path | None, as_json: bool, quiet: bool, verbose: int, trust: bool, **options: Any) -> int:
+@click.option(
+    "--ablate", is_flag=True, help="Find which recorded settings the failure needs, by many replays."
+)
+def command(
+    path: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+    trust: bool,
+    ablate: bool,
+    **options: Any,
+) -> int:
     """Replay just the recorded frame, as recorded or under another backend.
 
     Exit codes: 0 passed, 1 reproduced, 2 nothing was replayed, 3 different, 125 missing.
@@ -143,6 +170,10 @@ def command(path: Path | None, as_json: bool, quiet: bool, verbose: int, trust: 
         raise click.UsageError("Missing argument 'BUNDLE'.", click.get_current_context())
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other; give one", click.get_current_context())
+    if ablate:
+        from replay.cli import ablation
+
+        return ablation.run(path, as_json=as_json, quiet=quiet, verbose=verbose, **_settle(options))
     outcome = _run(path, verbose=verbose, quiet=quiet, **_settle(options))
     _show(outcome, as_json=as_json, verbose=-1 if quiet else verbose)
     return exits.STATUS_CODES[outcome.status]
@@ -174,6 +205,7 @@ def _settle(options: dict[str, Any]) -> dict[str, Any]:
         **options,
         "config": dict(options["config"]),
         "env": dict(options["env"]),
+        "without": tuple(name for given in options["without"] for name in given),
         "isolate": isolate,
     }
 

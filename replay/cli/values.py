@@ -60,6 +60,14 @@ def assignment(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Words between commas; at least one."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing")
+    return found
+
+
 def literal_assignment(text: str) -> tuple[str, Any]:
     """As `assignment`, the value read as Python writes it."""
     key, value = assignment(text)

@@ -21,6 +21,7 @@ HOMES: Mapping[str, str] = {
     "explain": "replay.replayer.explaining:Explaining",
     "artifacts": "replay.replayer.keeping:Keeping",
     "compare": "replay.replayer.comparing:Comparing",
+    "settings": "replay.replayer.listing:Listing",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

@@ -21,7 +21,7 @@ from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
 from replay.recording import DIED, ErrorInfo, Manifest, Outcome, Stage
-from replay.replayer import publishing
+from replay.replayer import publishing, settings
 from replay.selection import Pattern, Selection
 
 TIMEOUT = 1800.0
@@ -53,6 +53,7 @@ def run(
     mode: str | None = None,
     config: Mapping[str, Any] | None = None,
     env: Mapping[str, str | None] | None = None,
+    without: Sequence[str] = (),
     device: str | None = None,
     fake: bool = False,
     compare: bool = False,
@@ -68,7 +69,8 @@ def run(
 
     `backend`: a registered name or `module:attribute`; None: the recorded one; "uncompiled": none at all.
     `function`: compile only functions of that name. `backward`: differentiate the output too. `config`:
-    {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `device`: "cpu", "cuda" or
+    {"dynamo.suppress_errors": True}. `env`: variables of the replay; None: not set. `without`: recorded settings that
+    the replay does without, by the names that `ablate` gives them ("state.autocast"). `device`: "cpu", "cuda" or
     "cuda:N": everything goes there. `fake`: fake tensors in place of real ones: compile, and run nothing.
     `artifacts`: a new directory, for everything that torch makes on the way; an index in it says what is what.
     `compare`: hold the frame against itself uncompiled and in float64: outputs, inputs that it writes to, gradients.
@@ -90,6 +92,7 @@ def run(
         "mode": mode,
         "config": config,
         "env": env,
+        "without": without,
         "device": device,
         "fake": fake,
         "compare": compare,
@@ -132,8 +135,8 @@ def observe(
     """
     path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
     opened = bundle if isinstance(bundle, Bundle) else load(path)
-    request = _request(path, instruments, options)
     try:
+        request = _request(path, opened.manifest, instruments, options)
         _settle_comparison(request, opened.manifest)
         if not isolate:
             from replay.replayer import session
@@ -168,17 +171,22 @@ _SILENT: Mapping[str, Any] = {
 
 
 def _request(
-    path: Path, instruments: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+    path: Path,
+    manifest: Manifest,
+    instruments: Mapping[str, Mapping[str, Any]],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the session is asked."""
     asked = dict(options)
+    without = settings.check(manifest, asked.pop("without", ()))
     limits = _limits(asked.pop("recompile_limit", None), asked.pop("accumulated_recompile_limit", None))
     request = {
         "path": str(path.resolve()),
         "function": _patterns(asked.pop("function", ())),
         "limits": limits,
         "config": dict(asked.pop("config", None) or {}),
-        "env": _variables(asked.pop("env", None) or {}),
+        "env": {**settings.variables(without), **_variables(asked.pop("env", None) or {})},
+        "without": without,
         "instruments": {name: dict(given) for name, given in instruments.items()},
         **_SILENT,
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from replay import isolation, shipping
 from replay.errors import MissingError
-from replay.replayer import earlier, process, ways
+from replay.replayer import earlier, process, settings, ways
 from replay.replayer.task import Task
 from replay.torch_adapter import (
     compiling,
@@ -144,8 +144,7 @@ def _root(task: Task, loaded: shipping.Loaded) -> dict[str, Any]:
     if loaded.root is None:
         lost = [one for one in task.manifest.missing if one.name == "values"]
         raise MissingError("; ".join(one.reason for one in lost) or "the bundle holds no values")
-    root: dict[str, Any] = loaded.root
-    return root
+    return settings.reduced_values(loaded.root, task.request["without"])
 
 
 def _subject(task: Task, root: Mapping[str, Any]) -> tuple[Callable[..., Any], tuple[Any, dict[str, Any]]]:

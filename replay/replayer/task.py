@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from replay.bundle import Bundle
 from replay.recording import Drift, Manifest
+from replay.replayer import settings
 from replay.replayer.elsewhere import Place
 from replay.replayer.process import Request
 from replay.selection import Selection
@@ -26,11 +27,10 @@ class Task:
     remapped: set[str] = field(default_factory=set)  # devices that are others here
     aside: float = 0.0  # seconds spent on other runs than the one that is asked for
     builder: type[TensorBuilder] = TensorBuilder  # of the bundle's tensors
+    manifest: Manifest = field(init=False)  # of the bundle, less what the replay is to do without
 
-    @property
-    def manifest(self) -> Manifest:
-        """What the bundle says of itself."""
-        return self.bundle.manifest
+    def __post_init__(self) -> None:
+        self.manifest = settings.reduced(self.bundle.manifest, self.request["without"])
 
     @property
     def compiles(self) -> bool:

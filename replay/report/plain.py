@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replay.ablated import Ablation
 from replay.backend_info import BackendInfo
 from replay.explained import Explanation
 from replay.plain import to_json, to_plain
@@ -27,6 +28,12 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return to_json(to_plain(outcome))
+
+
+def ablation_json(ablation: Ablation) -> str:
+    """An ablation as one JSON object: `status`, that of the replay with all settings, and then its own keys."""
+    plain = to_plain(ablation)
+    return to_json({"bundle": plain.pop("bundle"), "status": ablation.outcome.status, **plain})
 
 
 def explanation_json(explained: Explanation) -> str:

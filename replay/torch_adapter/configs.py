@@ -79,6 +79,12 @@ def parse(key: str, value: Any) -> tuple[str, Any]:
     return f"{word}.{name}", value
 
 
+def default(key: str) -> Any:
+    """A key's value in this process where nobody sets it. UsageError for a key that this torch does not have."""
+    module, name = _resolve(key)
+    return features.require(module, "_config")[name].default
+
+
 @contextmanager
 def applied(recorded: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[list[Drift]]:
     """Set the recorded values and, over them, the chosen ones; put everything back at the end.
