@@ -17,6 +17,7 @@ from replay._version import __version__
 
 if TYPE_CHECKING:
     from replay.bundle import Bundle, load
+    from replay.diagnosis import triage
     from replay.errors import (
         BundleError,
         FormatVersionError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
+    from replay.triaged import Triage
 
 __all__ = [
     "Bundle",
@@ -38,12 +40,14 @@ __all__ = [
     "Outcome",
     "RecordingWarning",
     "ReplayError",
+    "Triage",
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
     "load",
     "record",
     "run",
+    "triage",
 ]
 
 _HOMES = {
@@ -54,11 +58,13 @@ _HOMES = {
     "Outcome": "replay.recording",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
+    "Triage": "replay.triaged",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
     "load": "replay.bundle",
     "record": "replay.recorder",
     "run": "replay.replayer",
+    "triage": "replay.diagnosis",
 }
 
 
