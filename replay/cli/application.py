@@ -19,6 +19,7 @@ VERBS = {
     "replay": "replay.cli.replay",
     "record": "replay.cli.record",
     "inspect": "replay.cli.inspect",
+    "triage": "replay.cli.triage",
 }
 
 DEFAULT = "replay"
@@ -27,6 +28,7 @@ SUMMARIES = {
     "replay": "Replay just that frame (the default: `BUNDLE` alone does it).",
     "record": "Run a script, or -m MODULE, with the recorder on.",
     "inspect": "Show what is inside; runs no code from it.",
+    "triage": "Which part of the compiler is at fault, or the program.",
 }
 
 EXIT_CODES = """\b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from replay.report.text import clean_line
@@ -15,13 +15,16 @@ PERIOD = 0.5
 
 
 @contextmanager
-def shown(what: str, *, enabled: bool = True) -> Iterator[None]:
-    """Show `what ... 12 s` while the block runs, if it takes long and stderr is a terminal; then wipe it."""
+def shown(what: str | Callable[[], str], *, enabled: bool = True) -> Iterator[None]:
+    """Show `what ... 12 s` while the block runs, if it takes long and stderr is a terminal; then wipe it.
+
+    `what`: the words, or what gives them as they are now.
+    """
     if not enabled or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_tick, args=(clean_line(what), done), daemon=True)
+    thread = threading.Thread(target=_tick, args=(what, done), daemon=True)
     thread.start()
     try:
         yield
@@ -30,12 +33,13 @@ def shown(what: str, *, enabled: bool = True) -> Iterator[None]:
         thread.join()
 
 
-def _tick(what: str, done: threading.Event) -> None:
+def _tick(what: str | Callable[[], str], done: threading.Event) -> None:
     begun, stream = time.monotonic(), sys.stderr
     if done.wait(PATIENCE):
         return
     while True:
-        stream.write(f"\r\x1b[K{what} ... {time.monotonic() - begun:.0f} s")
+        text = clean_line(what if isinstance(what, str) else what())
+        stream.write(f"\r\x1b[K{text} ... {time.monotonic() - begun:.0f} s")
         stream.flush()
         if done.wait(PERIOD):
             break

@@ -5,11 +5,11 @@ likeness   are two failures the same underneath?
 verdict    from the rungs to what is at fault
 sentences  the verdict in words
 bisection  further into a backend, with torch's CompilerBisector
-triage     all of it
+course     all of it, in its order
 
 Nothing here prints, parses arguments or imports torch.
 """
 
-from replay.diagnosis.triage import triage
+from replay.diagnosis.course import triage
 
 __all__ = ["triage"]

@@ -1,8 +1,8 @@
 """Are two failures the same underneath, whatever stage they came to light in and whatever wraps them?
 
 `replay.fingerprint` tells whether a failure is the recorded one in every respect. A frame that fails without
-torch.compile fails elsewhere and in other words than in the compiler: here only the exception's type counts, with the line of the program or
-what the message says.
+torch.compile fails elsewhere and in other words than in the compiler: here only the exception's type counts, with the
+line of the program, or with what the message says.
 """
 
 from __future__ import annotations

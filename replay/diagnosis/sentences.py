@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replay.diagnosis.ladder import UNCOMPILED, is_entry
+from replay.diagnosis.ladder import UNCOMPILED
 from replay.diagnosis.likeness import root_type
-from replay.diagnosis.verdict import Verdict, is_ended, recorded_rung
+from replay.diagnosis.verdict import Verdict, is_ended
 from replay.recording import DIED, ErrorInfo, Manifest, UserFrame, made_up
 from replay.triaged import Bisected, Fault, Rung
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
+from replay.triaged import Triage
 
 
 def to_plain(value: Any) -> Any:
@@ -51,6 +52,14 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return _dump(to_plain(outcome))
+
+
+def triage_json(triage: Triage) -> str:
+    """A triage as one JSON object: the fields of `replay.triaged.Triage`, and of each rung its `name`."""
+    plain = to_plain(triage)
+    for rung, row in zip(triage.rungs, plain["rungs"], strict=True):
+        row["name"] = rung.name
+    return _dump(plain)
 
 
 def _dump(value: Any) -> str:
