@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", count=True, help="All notes and all drift.")
 def command(
     path: Path,
+    *,
     backends: tuple[str, ...],
     timeout: float,
     jobs: int | None,

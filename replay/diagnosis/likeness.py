@@ -1,4 +1,4 @@
-"""Are two failures the same underneath, whatever stage they came to light in and whatever wraps them?
+"""Whether two failures are the same underneath, in whatever stage they came to light, whatever wraps them.
 
 `replay.fingerprint` tells whether a failure is the recorded one in every respect. A frame that fails without
 torch.compile fails elsewhere and in other words than in the compiler: here only the exception's type counts, with the
@@ -20,13 +20,19 @@ _OVER_FAKES = (
 
 
 def alike(one: ErrorInfo | None, two: ErrorInfo | None) -> bool:
-    """Whether the same exception came of the same line, or says the same where running code names no line."""
-    if one is None or two is None or root_type(one) != root_type(two):
+    """Whether the same exception came of the same line, or says the same where running code names no line.
+
+    Of an operation that Dynamo ran over fake tensors the line alone counts: over real ones it may raise another type.
+    """
+    if one is None or two is None:
         return False
-    places = [error.user_frames[-1] for error in (one, two) if error.user_frames]
-    if len(places) == 2 and _plain(places[0]) == _plain(places[1]):
+    places = [_plain(error.user_frames[-1]) for error in (one, two) if error.user_frames]
+    together = len(places) == 2 and places[0] == places[1]
+    if together and (of_operation(one) or of_operation(two)):
         return True
-    return "runtime" in (one.stage, two.stage) and _said(one) == _said(two) != ""
+    if root_type(one) != root_type(two):
+        return False
+    return together or ("runtime" in (one.stage, two.stage) and _said(one) == _said(two) != "")
 
 
 def root_type(error: ErrorInfo) -> str:

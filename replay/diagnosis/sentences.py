@@ -66,15 +66,18 @@ def notes(
     uncompiled = next((rung for rung in rungs if rung.name == UNCOMPILED), None)
     if uncompiled is not None and verdict.rung is not uncompiled and uncompiled.status == "different":
         yield f"uncompiled code fails as well, otherwise: {_called(uncompiled.error)}{_at(uncompiled.error)}"
-    for rung in verdict.untold:
-        yield f"{rung.name} could not be tried here: {_lack(rung)}"
+    for one in verdict.untold:
+        yield f"{one.name} could not be tried here: {_lack(one)}"
     above = rungs[rungs.index(verdict.rung) + 1 :] if verdict.rung in rungs else ()
     spared = [rung.name for rung in above if rung.status == "passed"]
     if spared:
         yield f"passes all the same under {_list(spared)}"
-    found = made_up(manifest.storages)
-    if found and (verdict.rung is None or not verdict.recorded):
+    found, shown = made_up(manifest.storages), verdict.rung
+    if found and (shown is None or not verdict.recorded or _is_another(manifest, shown)):
         yield f"{len(found)} tensor storage{'s' * (len(found) > 1)} of the bundle hold made-up values"
+    drift = next((one for rung in rungs for one in rung.drift if one.name == "torch"), None)
+    if drift is not None and verdict.fault == "none":
+        yield f"recorded with torch {drift.recorded}; this is torch {drift.here}"
     if bisected is not None and bisected.gave_up:
         yield f"not bisected to the end: {bisected.gave_up}"
     elif bisected is not None and bisected.others:
@@ -85,13 +88,13 @@ def _told(manifest: Manifest, verdict: Verdict, rung: Rung, bisected: Bisected |
     fault, where, error = verdict.fault, _in(verdict.place), rung.error
     name = layer(manifest, verdict, bisected)
     if fault == "user_code":
-        return _own(manifest, verdict, rung)
+        return _own(manifest, rung, verdict.place)
     if fault == "recompile":
         return f"TorchDynamo compiles the frame again, which is no failure: {_one_line(rung.reason)}"
     if fault == "graph_break":
         return f"TorchDynamo breaks the graph{where}, which is no failure: {_called(error)}"
     if fault == "recompile_limit":
-        return f"TorchDynamo reaches its limit of recompilations{where}: python -m replay recompiles says why"
+        return f"TorchDynamo reaches its limit of recompilations{where}: {_called(error)}; {_below(verdict)}"
     if fault == "unknown":
         return f"cannot be told here: {_called(error)}{where} under {rung.name}; {_doubt(verdict)}"
     if fault == "numerics":
@@ -99,15 +102,19 @@ def _told(manifest: Manifest, verdict: Verdict, rung: Rung, bisected: Bisected |
     return f"{name}{_bisected(bisected)}: {_called(error)}{where}; {_below(verdict)}"
 
 
-def _own(manifest: Manifest, verdict: Verdict, rung: Rung) -> str:
+def _own(manifest: Manifest, rung: Rung, place: UserFrame | None) -> str:
     what = "its backward fails" if rung.how == "backward" else "fails"
     how = ", over fake tensors" if rung.how == "fake" else ""
-    where = "" if verdict.place is None else f", {verdict.place.file}:{verdict.place.line}"
+    where = "" if place is None else f", {place.file}:{place.line}"
     text = f"{what} without torch.compile as well{how}: look at your own code{where}"
-    recorded = manifest.error
-    if verdict.recorded or recorded is None or rung.error is None:
+    if not _is_another(manifest, rung):
         return text
-    return f"{text} ({_called(rung.error)}; recorded: {_called(recorded)})"
+    return f"{text} (its error is another one: {_called(rung.error)}; recorded: {_called(manifest.error)})"
+
+
+def _is_another(manifest: Manifest, rung: Rung) -> bool:
+    recorded, here = manifest.error, rung.error
+    return recorded is not None and here is not None and root_type(recorded) != root_type(here)
 
 
 def _nothing(manifest: Manifest, verdict: Verdict) -> str:
@@ -175,6 +182,8 @@ def _at(error: ErrorInfo | None) -> str:
 
 def _lack(rung: Rung) -> str:
     """Why a rung could not be run."""
+    if is_ended(rung.error):
+        return f"its process was ended: {_called(rung.error)}"
     if rung.missing:
         first = rung.missing[0]
         return f"{first.name}: {first.reason}" if first.reason else first.name
@@ -183,7 +192,7 @@ def _lack(rung: Rung) -> str:
 
 def _backend(manifest: Manifest, rung: Rung) -> str:
     own = rung.backend == manifest.compile.backend and manifest.compile.backend_kind == "shipped"
-    return f"the backend {rung.backend}, {'your own' if own else 'by its name'}"
+    return f"{'your own' if own else 'the'} backend {rung.backend}"
 
 
 def _event(manifest: Manifest) -> str:

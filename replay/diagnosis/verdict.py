@@ -1,8 +1,9 @@
 """From the rungs to what is at fault. Pure: no replay is made here, and nothing is put into words.
 
 What counts is the lowest rung that shows the failure, since each rung does what the one below it does and more. A rung
-that could not be run (a package, a device is missing) proves nothing; where the one just below is such a rung, the
-stage in which torch raised the error decides, and where that says nothing either, the fault is unknown.
+that could not be run to its end (a package or a device is missing, time or memory was short) proves nothing. Where the
+one just below is such a rung, the stage in which torch raised the error decides; where that says nothing either, the
+fault is unknown.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ def decide(manifest: Manifest, rungs: Sequence[Rung], bisected: Bisected | None 
     """The verdict of the rungs that were run, in any order."""
     rungs = sorted(rungs, key=height)
     shown = [rung for rung in rungs if shows(manifest, rung)]
-    judged = shown or [rung for rung in rungs if rung.status == "different" and not _is_probe(rung)]
+    judged = shown or [rung for rung in rungs if rung.status == "different" and _tells(rung)]
     if not judged:
         return _nothing(manifest, rungs)
     first = judged[0]
     lower = [rung for rung in rungs if height(rung) < height(first) and not _is_probe(rung)]
-    told = [rung for rung in lower if rung.status in ("passed", "different")]
+    told = [rung for rung in lower if _tells(rung)]
     verdict = Verdict(
         fault=_fault(first, {rung.backend for rung in told}),
         rung=first,
@@ -64,14 +65,25 @@ def decide(manifest: Manifest, rungs: Sequence[Rung], bisected: Bisected | None 
 def shows(manifest: Manifest, rung: Rung) -> bool:
     """Whether the recorded failure happens on this rung, perhaps at another stage and in another wrapping.
 
-    Also where something is missing: an exception of the same type at the same line is no accident.
+    Also where something is missing: an exception of the same type at the same line is no accident. Compiled code that
+    fails while it runs words its errors in its own way: uncompiled code that fails on the same values counts in any
+    case.
     """
-    return rung.status == "reproduced" or alike(manifest.error, rung.error)
+    recorded = manifest.error
+    if rung.status == "reproduced" or alike(recorded, rung.error):
+        return True
+    ran = recorded is not None and recorded.stage == "runtime"
+    return ran and rung.name == UNCOMPILED and rung.status == "different" and _tells(rung)
 
 
 def is_ended(error: ErrorInfo | None) -> bool:
     """Whether the process ended (a crash, the time limit, memory), so that nobody saw an exception."""
     return error is not None and error.message.startswith(_ENDED)
+
+
+def is_stopped(error: ErrorInfo | None) -> bool:
+    """Whether the process was ended by a limit of ours: what it would have come to is not known."""
+    return is_ended(error) and error is not None and error.type in ("Timeout", "OutOfMemory")
 
 
 def recorded_rung(manifest: Manifest, rungs: Sequence[Rung]) -> Rung | None:
@@ -81,6 +93,11 @@ def recorded_rung(manifest: Manifest, rungs: Sequence[Rung]) -> Rung | None:
     return found[0] if found else None
 
 
+def _tells(rung: Rung) -> bool:
+    """Whether the rung says something about the recorded failure where it does not show it."""
+    return rung.status in ("passed", "different") and not is_stopped(rung.error) and not _is_probe(rung)
+
+
 def _is_probe(rung: Rung) -> bool:
     """A second look at uncompiled code: it tells only where it shows the very failure."""
     return bool(rung.how) and not is_entry(rung)
@@ -88,7 +105,7 @@ def _is_probe(rung: Rung) -> bool:
 
 def _nothing(manifest: Manifest, rungs: Sequence[Rung]) -> Verdict:
     """Nothing fails, as far as could be told."""
-    untold = tuple(rung for rung in rungs if rung.status in ("missing", "refused") and not _is_probe(rung))
+    untold = tuple(rung for rung in rungs if not _tells(rung) and not _is_probe(rung))
     passed = [rung for rung in rungs if rung.status == "passed"]
     recorded = recorded_rung(manifest, rungs)
     decisive = bool(passed) and (recorded is None or recorded.status == "passed")
