@@ -49,7 +49,12 @@ def height(rung: Rung) -> tuple[int, bool]:
 
 def is_entry(rung: Rung) -> bool:
     """Whether the rung goes into the compiler by the recorded way, which is no call of a compiled function."""
-    return bool(rung.how) and rung.options.get("backend") is None
+    return bool(rung.how) and is_as_recorded(rung)
+
+
+def is_as_recorded(rung: Rung) -> bool:
+    """Whether the rung names no backend of its own."""
+    return rung.options.get("backend", rung.backend) is None
 
 
 def backward(manifest: Manifest) -> Rung | None:

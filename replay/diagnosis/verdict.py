@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from replay.diagnosis.ladder import STANDARD, UNCOMPILED, height, is_entry
+from replay.diagnosis.ladder import STANDARD, UNCOMPILED, height, is_as_recorded, is_entry
 from replay.diagnosis.likeness import alike, of_operation, root_type
 from replay.recording import ErrorInfo, Manifest, UserFrame
 from replay.triaged import Bisected, Fault, Rung
@@ -88,7 +88,7 @@ def is_stopped(error: ErrorInfo | None) -> bool:
 
 def recorded_rung(manifest: Manifest, rungs: Sequence[Rung]) -> Rung | None:
     """The rung that replays as recorded, or else the one with the recorded backend."""
-    found = [rung for rung in rungs if rung.options.get("backend") is None]
+    found = [rung for rung in rungs if is_as_recorded(rung)]
     found += [rung for rung in rungs if rung.backend == manifest.compile.backend and not rung.how]
     return found[0] if found else None
 
