@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from replay.bundle import Bundle
 from replay.diagnosis.ladder import COMMON
 from replay.diagnosis.verdict import Verdict, is_ended
 from replay.replayer import Trial, Trials
@@ -11,6 +12,8 @@ from replay.triaged import Bisected, Fault, Rung
 
 BUDGET = 180.0
 """Seconds after which no further step of the search begins."""
+LIMIT = 300.0
+"""Seconds after which the search is stopped, in the middle of a step too."""
 
 _BACKENDS = ("aot_eager_decomp_partition", "inductor")
 """Those that the bisector can take apart (torch 2.9 to 2.15)."""
@@ -32,11 +35,15 @@ def applies(verdict: Verdict) -> bool:
     return verdict.fault in _FAULTS and rung.backend in _BACKENDS and verdict.below is not None
 
 
-def search(trials: Trials, rung: Rung, budget: float = BUDGET) -> Bisected:
-    """Search in the backend of a rung that fails; a search that ends without a result says why."""
+def search(bundle: Bundle, rung: Rung, timeout: float | None = None) -> Bisected:
+    """Search in the backend of a rung that fails; a search that ends without a result says why.
+
+    `timeout`: seconds for one replay, which bounds the whole search where it is less than LIMIT.
+    """
     wanted = rung.error.fingerprint if rung.error is not None else ""
-    asked = {"backend": rung.backend, "wanted": wanted, "budget": budget}
-    trial = trials.submit(Trial({**COMMON, **rung.options}, {"bisect": asked})).result()
+    asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
+    with Trials(bundle, jobs=1, timeout=min(timeout or LIMIT, LIMIT)) as trials:
+        [trial] = trials.run([Trial({**COMMON, **rung.options}, {"bisect": asked})])
     if "bisect" in trial.found:
         return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
     return Bisected(rung.backend, gave_up=_why(trial))

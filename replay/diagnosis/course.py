@@ -80,14 +80,13 @@ class _Climb:
         with Trials(self._bundle, jobs=jobs, timeout=timeout) as trials:
             rungs = self._climb(trials, rungs)
             found = verdict.decide(self._manifest, rungs)
-            if not backends:
-                doubts = _doubts(self._manifest, found)
-                rungs += self._climb(trials, doubts)
+            if any(rung.backend == ladder.UNCOMPILED for rung in rungs):
+                rungs += self._climb(trials, _doubts(self._manifest, found))
                 found = verdict.decide(self._manifest, rungs)
-            if bisect and found.rung is not None and bisection.applies(found):
-                self._tell(bisecting=True)
-                bisected = bisection.search(trials, found.rung)
-                found = verdict.decide(self._manifest, rungs, bisected)
+        if bisect and found.rung is not None and bisection.applies(found):
+            self._tell(bisecting=True)
+            bisected = bisection.search(self._bundle, found.rung, timeout)
+            found = verdict.decide(self._manifest, rungs, bisected)
         return self._concluded(found, rungs, bisected, time.perf_counter() - begun)
 
     def _climb(self, trials: Trials, rungs: Sequence[Rung]) -> list[Rung]:

@@ -66,10 +66,9 @@ def notes(
     uncompiled = next((rung for rung in rungs if rung.name == UNCOMPILED), None)
     if uncompiled is not None and verdict.rung is not uncompiled and uncompiled.status == "different":
         yield f"uncompiled code fails as well, otherwise: {_called(uncompiled.error)}{_at(uncompiled.error)}"
-    for one in verdict.untold:
-        yield f"{one.name} could not be tried here: {_lack(one)}"
-    above = rungs[rungs.index(verdict.rung) + 1 :] if verdict.rung in rungs else ()
-    spared = [rung.name for rung in above if rung.status == "passed"]
+    for lack, names in _lacking(verdict.untold).items():
+        yield f"{_list(names)} could not be tried here: {lack}"
+    spared = _spared(verdict, rungs)
     if spared:
         yield f"passes all the same under {_list(spared)}"
     found, shown = made_up(manifest.storages), verdict.rung
@@ -82,6 +81,22 @@ def notes(
         yield f"not bisected to the end: {bisected.gave_up}"
     elif bisected is not None and bisected.others:
         yield f"{bisected.others} of {bisected.steps} replays of the bisection failed otherwise than the frame does"
+
+
+def _lacking(untold: Sequence[Rung]) -> dict[str, list[str]]:
+    """Why rungs could not be run, each reason once."""
+    found: dict[str, list[str]] = {}
+    for rung in untold:
+        found.setdefault(_lack(rung), []).append(rung.name)
+    return found
+
+
+def _spared(verdict: Verdict, rungs: Sequence[Rung]) -> list[str]:
+    """Rungs that do more than the one at fault, and pass. Without the backward they were not put to that test."""
+    if verdict.rung is None or verdict.rung.how == "backward":
+        return []
+    above = rungs[rungs.index(verdict.rung) + 1 :] if verdict.rung in rungs else ()
+    return [rung.name for rung in above if rung.status == "passed"]
 
 
 def _told(manifest: Manifest, verdict: Verdict, rung: Rung, bisected: Bisected | None) -> str:

@@ -112,7 +112,9 @@ def _nothing(manifest: Manifest, rungs: Sequence[Rung]) -> Verdict:
     return Verdict(
         fault="none" if decisive else "unknown",
         below=passed[-1] if passed else None,
-        untold=untold,
+        untold=tuple(
+            sorted(untold, key=lambda rung: rung is not recorded)
+        ),  # the one that would decide it first
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from replay import fingerprint
-from replay.errors import UnsupportedTorchError
+from replay.errors import ReplayError
 from replay.recording import Outcome
 from replay.replayer.instruments import Instrument
 from replay.replayer.task import Task
@@ -53,7 +53,7 @@ class Bisection(Instrument):
 
         try:
             return bisecting.bisect(passes, self._backend)
-        except UnsupportedTorchError as error:
+        except ReplayError as error:
             return bisecting.Found(self._backend, stopped=str(error))
         except (RuntimeError, AssertionError, ValueError, OSError) as error:
             # torch's search raises these where the failure comes and goes, or its files are gone

@@ -91,19 +91,19 @@ def _recorded(triage: Triage) -> str:
 
 
 def _draw_notes(page: Page, triage: Triage, verbose: int) -> None:
-    for note in triage.notes:
-        page.line(f"note: {note}", indent=0)
+    rows = [("note", note) for note in triage.notes]
     for note, names in _shared(triage.rungs).items():
-        if verbose > 0 or len(names) > 1:
-            page.line(f"note: {note} ({', '.join(names)})" if verbose > 0 else f"note: {note}", indent=0)
+        if verbose > 0:
+            rows.append(("note", f"{note} ({', '.join(names)})"))
+        elif len(names) > 1:  # what one replay alone noted explains that replay, hardly the verdict
+            rows.append(("note", note))
     if triage.bisected is not None:
-        page.line(f"bisected: {_search(triage.bisected)}", indent=0)
+        rows.append(("bisected", _search(triage.bisected)))
+    if verbose == 0 and triage.drift:
+        rows.append(("drift", summarise_drift(triage.drift)))
+    page.pairs([*rows, ("total", show_seconds(triage.seconds))])
     if verbose > 0:
         draw_drift(page, triage.drift)
-        page.gap()
-    elif triage.drift:
-        page.line(f"drift: {summarise_drift(triage.drift)}", indent=0)
-    page.line(f"total {show_seconds(triage.seconds)}", style="dim", indent=0)
 
 
 def _shared(rungs: Iterable[Rung]) -> dict[str, list[str]]:

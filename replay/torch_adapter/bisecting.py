@@ -62,10 +62,11 @@ def bisect(passes: Callable[[], bool], backend: str) -> Found | None:
     if result is None:
         return None
     operator, place = nodes.get((str(result.subsystem), result.bisect_number or 0), ("", None))
+    switched = result.debug_info == result.subsystem  # a config value, which is on or off: nothing is counted
     return Found(
         backend=str(result.backend),
         subsystem=result.subsystem,
-        number=result.bisect_number,
+        number=None if switched else result.bisect_number,
         what=str(result.debug_info or ""),
         operator=operator,
         place=place,
