@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import sys
 import time
 from dataclasses import replace
 
@@ -16,9 +17,12 @@ from programs import ROOT, python, recorded
 from specimens import MANIFEST
 
 import replay
+from replay.cli import progress
+from replay.cli import triage as command
 from replay.cli.application import application
 from replay.diagnosis import bisection, ladder, sentences, verdict
-from replay.recording import CompileInfo, Difference, ErrorInfo, Missing, TensorSpec, UserFrame
+from replay.diagnosis.course import Progress
+from replay.recording import CompileInfo, Difference, Drift, ErrorInfo, Missing, TensorSpec, UserFrame
 from replay.report.plain import triage_json
 from replay.report.triage import draw_triage
 from replay.triaged import Bisected, Rung, Triage
@@ -431,6 +435,33 @@ def test_the_json_has_the_rows_the_fault_and_the_place():
     }
     assert {"name", "backend", "status", "error", "seconds", "graphs", "breaks"} <= set(found["rungs"][0])
     assert found["bisected"]["operator"] == "aten.where.self"
+
+
+def test_a_verbose_report_says_which_replay_noted_what_and_all_drift():
+    drift = (Drift("triton", "3.6.0", "none"),)
+    text = drawn(replace(specimen(), drift=drift), 1)
+    assert "on the CPU (eager, aot_eager)" in text
+    assert re.search(r"triton +3\.6\.0 +none", text)
+    assert "drift" in drawn(replace(specimen(), drift=drift))
+
+
+def test_progress_says_how_far_it_is_and_how_the_last_replay_went(monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    now = ["triage of f: 0 of 5"]
+    with progress.shown(lambda: now[0]):
+        deadline = time.monotonic() + 20
+        while "0 of 5" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        now[0] = command._describe("f", Progress((Rung("eager", "passed"),), 5))
+        while "1 of 5" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "triage of f: 1 of 5, eager passed" in stream.getvalue()
+    assert command._describe("f", Progress((), 5, bisecting=True)).endswith(
+        "searching for the pass or the lowering"
+    )
 
 
 # --- real replays
