@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from replay.ablated import Ablation
     from replay.ablation import ablate
     from replay.bundle import Bundle, load
+    from replay.diagnosis import triage
     from replay.errors import (
         BundleError,
         FormatVersionError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from replay.recording import Outcome
     from replay.replayer import run
     from replay.torch_adapter.backends import backends
+    from replay.triaged import Triage
 
 __all__ = [
     "Ablation",
@@ -45,6 +47,7 @@ __all__ = [
     "Outcome",
     "RecordingWarning",
     "ReplayError",
+    "Triage",
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
@@ -54,6 +57,7 @@ __all__ = [
     "load",
     "record",
     "run",
+    "triage",
 ]
 
 _HOMES = {
@@ -66,6 +70,7 @@ _HOMES = {
     "Outcome": "replay.recording",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
+    "Triage": "replay.triaged",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
     "ablate": "replay.ablation",
@@ -74,6 +79,7 @@ _HOMES = {
     "load": "replay.bundle",
     "record": "replay.recorder",
     "run": "replay.replayer",
+    "triage": "replay.diagnosis",
 }
 
 

@@ -22,6 +22,7 @@ FLOORS = {
     "plain": 0,
     "recording": 0,
     "ablated": 0,
+    "triaged": 0,
     "bundle": 1,
     "fingerprint": 1,
     "selection": 1,
@@ -32,6 +33,7 @@ FLOORS = {
     "recorder": 4,
     "replayer": 4,
     "explanation": 5,
+    "diagnosis": 5,
     "script": 5,
     "ablation": 5,
     "report": 6,
@@ -115,7 +117,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
-    0: ["compared", "recording"],
+    0: ["compared", "recording", "triaged"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],
@@ -165,6 +167,8 @@ import replay, replay.bundle, replay.cli, replay.report
 assert not {"click", "rich", "msgpack.torch"} & set(sys.modules), "import replay draws on no terminal"
 import replay.cli.application, replay.cli.inspect, replay.cli.replay, replay.cli.explain
 import replay.explanation, replay.report.explanation
+import replay.cli.application, replay.cli.inspect, replay.cli.replay
+import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.triaged
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"

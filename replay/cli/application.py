@@ -19,6 +19,7 @@ VERBS = {
     "replay": "replay.cli.replay",
     "record": "replay.cli.record",
     "inspect": "replay.cli.inspect",
+    "triage": "replay.cli.triage",
     "explain": "replay.cli.explain",
 }
 
@@ -28,6 +29,7 @@ SUMMARIES = {
     "replay": "Replay just that frame (the default: `BUNDLE` alone does it).",
     "record": "Run a script, or -m MODULE, with the recorder on.",
     "inspect": "Show what is inside; runs no code from it.",
+    "triage": "Which part of the compiler is at fault, or the program.",
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
 }
 

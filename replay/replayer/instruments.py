@@ -22,6 +22,7 @@ HOMES: Mapping[str, str] = {
     "artifacts": "replay.replayer.keeping:Keeping",
     "compare": "replay.replayer.comparing:Comparing",
     "settings": "replay.replayer.listing:Listing",
+    "bisect": "replay.replayer.bisecting:Bisection",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

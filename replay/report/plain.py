@@ -10,6 +10,7 @@ from replay.explained import Explanation
 from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
+from replay.triaged import Triage
 
 __all__ = ["explanation_json", "manifest_json", "outcome_json", "to_plain"]
 
@@ -34,6 +35,14 @@ def ablation_json(ablation: Ablation) -> str:
     """An ablation as one JSON object: `status`, that of the replay with all settings, and then its own keys."""
     plain = to_plain(ablation)
     return to_json({"bundle": plain.pop("bundle"), "status": ablation.outcome.status, **plain})
+
+
+def triage_json(triage: Triage) -> str:
+    """A triage as one JSON object: the fields of `Triage`, and of each rung its `name`."""
+    plain = to_plain(triage)
+    for rung, row in zip(triage.rungs, plain["rungs"], strict=True):
+        row["name"] = rung.name
+    return to_json(plain)
 
 
 def explanation_json(explained: Explanation) -> str:

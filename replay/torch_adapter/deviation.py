@@ -86,7 +86,7 @@ def is_real(value: Any) -> bool:
 
 def _measured(one: Trio, golden: Any, tolerance: float) -> Difference:
     """The difference in numbers: over the whole tensor, and where it is largest."""
-    torch, place = features.module("torch"), _place(one.node)
+    torch, place = features.module("torch"), place_of(one.node)
     if one.compiled.shape != one.uncompiled.shape:
         return Difference(
             where=one.where,
@@ -127,7 +127,7 @@ def _rmse(value: Any, reference: Any) -> float:
     return float(torch.sqrt(torch.mean((value - reference).abs() ** 2)))
 
 
-def _place(node: Any) -> tuple[str, int, str] | None:
+def place_of(node: Any) -> tuple[str, int, str] | None:
     """File, line and function of the program that made a node; None if torch does not know."""
     trace = getattr(node, "stack_trace", None) or getattr(node, "meta", {}).get("stack_trace")
     places = _PLACE.findall(trace or "")

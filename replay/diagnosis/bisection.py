@@ -1,0 +1,56 @@
+"""Further into a backend: when it makes sense to ask torch's CompilerBisector, and what it answered."""
+
+from __future__ import annotations
+
+import msgspec
+
+from replay.bundle import Bundle
+from replay.diagnosis.ladder import COMMON
+from replay.diagnosis.verdict import Verdict, is_ended
+from replay.replayer import Trial, Trials
+from replay.triaged import Bisected, Fault, Rung
+
+BUDGET = 180.0
+"""Seconds after which no further step of the search begins."""
+LIMIT = 300.0
+"""Seconds after which the search is stopped, in the middle of a step too."""
+
+_BACKENDS = ("aot_eager_decomp_partition", "inductor")
+"""Those that the bisector can take apart (torch 2.9 to 2.15)."""
+_FAULTS: tuple[Fault, ...] = (
+    "decompositions",
+    "inductor_lowering",
+    "inductor",
+    "cpp_compiler",
+    "triton_compiler",
+    "numerics",
+)
+
+
+def applies(verdict: Verdict) -> bool:
+    """Whether there is something to search: an exception, or wrong numbers, of a backend that can be taken apart."""
+    rung = verdict.rung
+    if rung is None or rung.error is None or is_ended(rung.error) or rung.status == "missing":
+        return False
+    return verdict.fault in _FAULTS and rung.backend in _BACKENDS and verdict.below is not None
+
+
+def search(bundle: Bundle, rung: Rung, timeout: float | None = None) -> Bisected:
+    """Search in the backend of a rung that fails; a search that ends without a result says why.
+
+    `timeout`: seconds for one replay, which bounds the whole search where it is less than LIMIT.
+    """
+    wanted = rung.error.fingerprint if rung.error is not None else ""
+    asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
+    with Trials(bundle, jobs=1, timeout=min(timeout or LIMIT, LIMIT)) as trials:
+        [trial] = trials.run([Trial({**COMMON, **rung.options}, {"bisect": asked})])
+    if "bisect" in trial.found:
+        return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
+    return Bisected(rung.backend, gave_up=_why(trial))
+
+
+def _why(trial: Trial) -> str:
+    if trial.outcome is None:
+        return trial.refused
+    error = trial.outcome.error
+    return "nothing came of it" if error is None else f"{error.type}: {error.message}"
