@@ -17,7 +17,7 @@ from replay.replayer.seen import Seen
 from replay.replayer.task import Task
 from replay.torch_adapter import hooks
 
-HOMES: Mapping[str, str] = {}
+HOMES: Mapping[str, str] = {"profile": "replay.replayer.timing:Stopwatch"}
 """An instrument's name -> module:class. Imported when a request names it."""
 
 

@@ -133,11 +133,17 @@ def compiled(
 def run_backward(output: Any) -> bool:
     """Differentiate every tensor of a frame's output that can be, with gradients of ones; False if there is none."""
     torch = features.module("torch")
-    leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
-    tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
+    tensors = differentiable(output)
     if tensors:
         torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
     return bool(tensors)
+
+
+def differentiable(output: Any) -> list[Any]:
+    """The tensors of a frame's output that require a gradient."""
+    torch = features.module("torch")
+    leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
+    return [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
 
 
 @contextmanager
