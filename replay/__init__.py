@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         UnsupportedTorchError,
         UsageError,
     )
+    from replay.profiled import Profile
+    from replay.profiling import profile
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
@@ -36,12 +38,14 @@ __all__ = [
     "FormatVersionError",
     "MissingError",
     "Outcome",
+    "Profile",
     "RecordingWarning",
     "ReplayError",
     "UnsupportedTorchError",
     "UsageError",
     "__version__",
     "load",
+    "profile",
     "record",
     "run",
 ]
@@ -52,11 +56,13 @@ _HOMES = {
     "FormatVersionError": "replay.errors",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
+    "Profile": "replay.profiled",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
     "load": "replay.bundle",
+    "profile": "replay.profiling",
     "record": "replay.recorder",
     "run": "replay.replayer",
 }

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "replay"
 FLOORS = {
     "_version": 0,
     "errors": 0,
+    "profiled": 0,
     "recording": 0,
     "bundle": 1,
     "fingerprint": 1,
@@ -26,6 +27,7 @@ FLOORS = {
     "shipping": 3,
     "recorder": 4,
     "replayer": 4,
+    "profiling": 5,
     "script": 5,
     "report": 6,
     "cli": 7,

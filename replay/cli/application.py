@@ -19,6 +19,7 @@ VERBS = {
     "replay": "replay.cli.replay",
     "record": "replay.cli.record",
     "inspect": "replay.cli.inspect",
+    "profile": "replay.cli.profile",
 }
 
 DEFAULT = "replay"
@@ -27,6 +28,7 @@ SUMMARIES = {
     "replay": "Replay just that frame (the default: `BUNDLE` alone does it).",
     "record": "Run a script, or -m MODULE, with the recorder on.",
     "inspect": "Show what is inside; runs no code from it.",
+    "profile": "Where its time goes: compiling by phase, running, operators.",
 }
 
 EXIT_CODES = """\b

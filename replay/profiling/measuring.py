@@ -60,8 +60,8 @@ def profile(
     for so long, and so often, at most (five times, if that does not take far longer). `trace`: write a Chrome trace to
     this file (`.json` or `.json.gz`). `timeout`: seconds for each process. `heard(what)` is called ahead of each.
 
-    A backend under which the frame fails, hangs or crashes is a row with its error. Raises BundleError for an unreadable
-    file, UsageError for an argument that makes no sense.
+    A backend under which the frame fails, hangs or crashes is a row with its error. Raises BundleError for an
+    unreadable file, UsageError for an argument that makes no sense.
     """
     _check(seconds, repeat, trace)
     path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
@@ -126,7 +126,8 @@ def _invented(bundle: Bundle) -> list[str]:
         return []
     what = "storage holds" if len(found) == 1 else "storages hold"
     size = sum(found.values()) / 1e6
-    return [f"{len(found)} tensor {what} made-up values ({size:.1f} MB): times that depend on values are not the recorded program's"]
+    which = "times that depend on values are not the recorded program's"
+    return [f"{len(found)} tensor {what} made-up values ({size:.1f} MB): {which}"]
 
 
 @dataclass(slots=True)
@@ -149,18 +150,16 @@ class _Session:
     def measure(self, backend: str) -> Measured:
         """Cold, running, and warm where a cache was there to be filled."""
         with tempfile.TemporaryDirectory(prefix="replay-profile-", ignore_cleanup_errors=True) as caches:
-            row, found = self._replay(backend, caches, "measuring", compiles_only=False)
+            row = self._replay(backend, caches, "measuring", compiles_only=False)
             if row.cold is None or not row.cold.caches:
                 return row
-            again, _ = self._replay(backend, caches, "once more, with caches:", compiles_only=True)
+            again = self._replay(backend, caches, "once more, with caches:", compiles_only=True)
         if again.cold is None:
             why = again.refused or (again.error.message if again.error else "")
             return replace(row, notes=(*row.notes, f"not compiled a second time: {why}"))
         return replace(row, warm=again.cold)
 
-    def _replay(
-        self, backend: str, caches: str, what: str, *, compiles_only: bool
-    ) -> tuple[Measured, Mapping[str, Any]]:
+    def _replay(self, backend: str, caches: str, what: str, *, compiles_only: bool) -> Measured:
         self.heard(f"{what} {self.bundle.manifest.frame.function} under {backend}")
         trial = self._run(backend, caches, compiles_only=compiles_only)
         found = trial.found.get("profile") or {}
@@ -170,7 +169,7 @@ class _Session:
             return self._replay(backend, caches, what, compiles_only=compiles_only)
         track = "warm" if compiles_only else "cold"
         self.tracks += tracing.tracks(backend, track, found.get("events", ()))
-        return self._row(backend, trial, found), found
+        return self._row(backend, trial, found)
 
     def _run(self, backend: str, caches: str, *, compiles_only: bool) -> Trial:
         recorded = backend == self.bundle.manifest.compile.backend
@@ -178,10 +177,7 @@ class _Session:
         options = {
             **self.asked.options,
             "backend": None if own else backend,
-            "env": {
-                "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "inductor"),
-                "TRITON_CACHE_DIR": os.path.join(caches, "triton"),
-            },
+            "env": _directories(caches),
         }
         if self.device is not None:
             options["device"] = self.device
@@ -216,6 +212,18 @@ class _Session:
             refused=f"missing: {lacking}" if failed and outcome.error is None else "",
             notes=tuple(found.get("notes", ())),
         )
+
+
+def _directories(caches: str) -> dict[str, str]:
+    """The variables that name them. In the one for temporary files, Inductor keeps C++ headers that it has compiled."""
+    names = {
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "TRITON_CACHE_DIR": "triton",
+        "TMPDIR": "temporary",
+    }
+    for folder in names.values():
+        os.makedirs(os.path.join(caches, folder), exist_ok=True)
+    return {name: os.path.join(caches, folder) for name, folder in names.items()}
 
 
 def _read(plain: Any, kind: Any) -> Any:

@@ -48,7 +48,9 @@ def check(path: Path) -> None:
 
 def write(path: Path, found: Sequence[Track]) -> None:
     """Write the trace; a crash or a full disk leaves no half of it under its name. UsageError if it cannot be."""
-    text = json.dumps({"displayTimeUnit": "ms", "traceEvents": list(_events(found))}, allow_nan=False).encode()
+    text = json.dumps(
+        {"displayTimeUnit": "ms", "traceEvents": list(_events(found))}, allow_nan=False
+    ).encode()
     data = gzip.compress(text, mtime=0) if path.name.endswith(".gz") else text
     part = None
     try:
@@ -96,7 +98,9 @@ def _events(found: Sequence[Track]) -> list[dict[str, Any]]:
                 "ts": (start - origin) / 1000,
                 "dur": length / 1000,
             }
-            for name, category, start, length, thread in sorted(track.events, key=lambda one: (one[2], -one[3]))
+            for name, category, start, length, thread in sorted(
+                track.events, key=lambda one: (one[2], -one[3])
+            )
         ]
     return events
 

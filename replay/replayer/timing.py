@@ -58,7 +58,9 @@ class Stopwatch(Instrument):
     `trace`: keep the events.
     """
 
-    def __init__(self, seconds: float, most: int, *, compiles_only: bool = False, trace: bool = False) -> None:
+    def __init__(
+        self, seconds: float, most: int, *, compiles_only: bool = False, trace: bool = False
+    ) -> None:
         self._seconds, self._most = seconds, most
         self._compiles_only, self._trace = compiles_only, trace
         self._found: dict[str, Any] = {}
@@ -78,6 +80,7 @@ class Stopwatch(Instrument):
         with ExitStack() as stack:
             if not prepared.task.compiles:
                 stack.enter_context(stances.uncompiled())
+            stack.enter_context(compiling.headers_kept_with_caches())
             inside = prepared.task.manifest.compile.entry == "compiled_autograd"
             stack.enter_context(backward_nodes.region(inside=inside))
             completed = self._measure(prepared, repeated)
@@ -127,7 +130,7 @@ class Stopwatch(Instrument):
             self._found["backward"] = asdict(_timing(backward))
 
     def _profile(self, repeated: runs.Repeated, lines: provenance.Lines) -> None:
-        seen = profiler.profiled(lambda: repeated.run() and None, PROFILED)
+        seen = profiler.profiled(repeated.run, PROFILED)
         self._found["peak"] = seen.peak
         totals: dict[str, float] = {}
         for one in seen.table:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from replay.profiled import Profile
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 
@@ -51,6 +52,11 @@ def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
 def outcome_json(outcome: Outcome) -> str:
     """An outcome as one JSON object: the keys of the contract, and `notes`."""
     return _dump(to_plain(outcome))
+
+
+def profile_json(profile: Profile) -> str:
+    """A profile as one JSON object; times are seconds, `peak` is bytes."""
+    return _dump(to_plain(profile))
 
 
 def _dump(value: Any) -> str:

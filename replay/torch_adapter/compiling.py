@@ -7,6 +7,8 @@ with the values), or not at all.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,6 +16,7 @@ from typing import Any
 
 from replay.errors import UsageError
 from replay.torch_adapter import features
+from replay.torch_adapter.patching import patched
 
 _INNER = "_torchdynamo_orig_backend"
 """Where torch's wrappers keep what they wrap (torch >= 2.9)."""
@@ -183,6 +186,21 @@ def fresh_caches(*, isolated: bool) -> Iterator[None]:
             yield
         finally:
             reset()
+
+
+@contextmanager
+def headers_kept_with_caches() -> Iterator[None]:
+    """Inductor's precompiled C++ headers lie in the directory of its caches, not in that for temporary files.
+
+    It decides where while it is imported. Where it is not yet, TMPDIR decides.
+    """
+    codecache: Any = sys.modules.get("torch._inductor.codecache")
+    with ExitStack() as stack:
+        if codecache is not None:
+            folder = os.path.join(features.require(codecache, "cache_dir")(), "precompiled_headers")
+            stack.enter_context(patched(codecache, "_HEADER_DIR", folder))
+            stack.enter_context(patched(codecache, "_HEADER_LOCK_DIR", os.path.join(folder, "locks")))
+        yield
 
 
 def reset() -> None:

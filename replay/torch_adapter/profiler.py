@@ -54,7 +54,7 @@ class Profiled:
     peak: int | None
 
 
-def profiled(run: Callable[[], None], runs: int) -> Profiled:
+def profiled(run: Callable[[], object], runs: int) -> Profiled:
     """Run so often under torch's profiler. The first use of the profiler sets it up: that one is not kept."""
     profiler = features.module("torch.profiler")
     with named_kernels():
@@ -144,7 +144,9 @@ def _peak(trace: Mapping[str, Any]) -> int | None:
     """The most bytes that were allocated at a time since the start, on the device that had most."""
     now: dict[Any, int] = {}
     peak: dict[Any, int] = {}
-    for one in sorted((e for e in trace["traceEvents"] if e.get("name") == _MEMORY), key=lambda e: float(e["ts"])):
+    for one in sorted(
+        (e for e in trace["traceEvents"] if e.get("name") == _MEMORY), key=lambda e: float(e["ts"])
+    ):
         device = (one["args"].get("Device Type"), one["args"].get("Device Id"))
         now[device] = now.get(device, 0) + int(one["args"].get("Bytes", 0))
         peak[device] = max(peak.get(device, 0), now[device])

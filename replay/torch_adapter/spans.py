@@ -1,9 +1,8 @@
-"""What the compiler does when: torch's own named spans, and the imports between them. Nothing here is installed
-unless somebody collects.
+"""What the compiler does when: torch's own named spans, and the imports between them.
 
 torch tells its chromium event logger of each phase's start and end, whether or not anybody reads its log (2.9 to
-2.15); that is where we listen. Modules that the compiler imports late are no compiling, so that they get spans as well.
-Which span belongs to which phase is said in `phases`.
+2.15); that is where we listen, while somebody collects. Modules that the compiler imports late are no compiling, so
+that they get spans as well. Which span belongs to which phase is said in `phases`.
 """
 
 from __future__ import annotations
