@@ -102,7 +102,7 @@ class Profile:
     rows: tuple[Measured, ...]  # in the order in which they were measured
     notes: tuple[str, ...] = ()
     trace: str | None = None  # the file with the trace, if one was asked for
-    status: str = ""  # of the replay as recorded, where nothing could be measured
+    status: str = ""  # where nothing could be measured: of the recorded backend's replay, else of the last
 
     @property
     def measured(self) -> bool:

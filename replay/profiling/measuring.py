@@ -99,14 +99,14 @@ def _chosen(bundle: Bundle, backends: Sequence[str]) -> list[str]:
 def _summed_up(bundle: Bundle, session: _Session, rows: Sequence[Measured]) -> Profile:
     manifest = bundle.manifest
     compared = tuple(_compared(row, rows[0]) for row in rows)
-    status = "" if any(not row.failed for row in rows) else session.worst
+    failed = "" if any(not row.failed for row in rows) else next(reversed(session.statuses.values()), "")
     return Profile(
         bundle=str(bundle.path),
         function=manifest.frame.function,
         recorded=manifest.compile.backend,
         rows=compared,
         notes=tuple(dict.fromkeys((*_invented(bundle), *session.notes))),
-        status=status,
+        status=failed and session.statuses.get(manifest.compile.backend, failed),
     )
 
 
@@ -140,7 +140,7 @@ class _Session:
     heard: Heard
     tracks: list[tracing.Track] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    worst: str = ""  # the status of a replay that failed, the recorded backend's last
+    statuses: dict[str, str] = field(default_factory=dict)  # of the replays that failed, by backend
     device: str | None = None  # instead of the recorded one, which is not here
 
     def measure_all(self, backends: Sequence[str]) -> list[Measured]:
@@ -151,7 +151,7 @@ class _Session:
         """Cold, running, and warm where a cache was there to be filled."""
         with tempfile.TemporaryDirectory(prefix="replay-profile-", ignore_cleanup_errors=True) as caches:
             row = self._replay(backend, caches, "measuring", compiles_only=False)
-            if row.cold is None or not row.cold.caches:
+            if row.cold is None or not _fills_caches(row.cold):
                 return row
             again = self._replay(backend, caches, "once more, with caches:", compiles_only=True)
         if again.cold is None:
@@ -196,7 +196,7 @@ class _Session:
             return Measured(backend, refused=trial.refused)
         failed = "forward" not in found and outcome.status != "passed"
         if failed:
-            self.worst = outcome.status
+            self.statuses[backend] = outcome.status
         self.notes += outcome.notes
         lacking = "; ".join(f"{one.name}: {one.reason}" for one in outcome.missing)
         return Measured(
@@ -212,6 +212,11 @@ class _Session:
             refused=f"missing: {lacking}" if failed and outcome.error is None else "",
             notes=tuple(found.get("notes", ())),
         )
+
+
+def _fills_caches(cold: Compilation) -> bool:
+    """Whether a second process may find something: graphs that torch has kept, or kernels that were compiled."""
+    return bool(cold.caches) or "compiler" in cold.phases
 
 
 def _directories(caches: str) -> dict[str, str]:

@@ -192,10 +192,11 @@ def fresh_caches(*, isolated: bool) -> Iterator[None]:
 def headers_kept_with_caches() -> Iterator[None]:
     """Inductor's precompiled C++ headers lie in the directory of its caches, not in that for temporary files.
 
-    It decides where while it is imported. Where it is not yet, TMPDIR decides.
+    It decides where while it is imported. Where it is not yet, TMPDIR decides, as it is now.
     """
     codecache: Any = sys.modules.get("torch._inductor.codecache")
     with ExitStack() as stack:
+        stack.enter_context(patched(tempfile, "tempdir", None))
         if codecache is not None:
             folder = os.path.join(features.require(codecache, "cache_dir")(), "precompiled_headers")
             stack.enter_context(patched(codecache, "_HEADER_DIR", folder))

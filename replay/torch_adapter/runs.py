@@ -68,8 +68,8 @@ class Repeated:
     def repeat(self, *, seconds: float, most: int) -> list[Run]:
         """Call it until `seconds` or `most` calls are over; not fewer than FEWEST, unless they take far too long."""
         found: list[Run] = []
-        started = time.perf_counter()
         with _uncollected():
+            started = time.perf_counter()
             while len(found) < most:
                 over = time.perf_counter() - started
                 if over > PATIENCE * seconds or (over > seconds and len(found) >= FEWEST):
