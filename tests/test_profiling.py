@@ -360,7 +360,12 @@ def test_only_where_a_cache_was_filled_a_second_process_looks_for_it(stand_in, t
         inductor=passes(first=FIRST),
     ).asked
     found = replay.profile(write_bundle(tmp_path), backends=("eager", "inductor"))
-    assert [one.options["backend"] for one in asked] == ["uncompiled", "eager", "inductor", "inductor"]
+    assert [one.options["backend"] or "as recorded" for one in asked] == [
+        "uncompiled",
+        "eager",
+        "as recorded",
+        "as recorded",
+    ]
     assert [one.instruments["profile"]["compiles_only"] for one in asked] == [False, False, False, True]
     directories = [one.options["env"]["TORCHINDUCTOR_CACHE_DIR"] for one in asked]
     assert directories[2] == directories[3] and len(set(directories)) == 3
@@ -504,7 +509,7 @@ def test_a_profile_looks_as_the_gold_file(verbose):
 def test_durations_have_three_digits_and_a_unit():
     shown = [show_duration(one) for one in (0.0, 4.2e-6, 9.994e-5, 1.31e-2, 2.5, 120.4)]
     assert shown == ["0.00 us", "4.20 us", "99.9 us", "13.1 ms", "2.50 s", "120 s"]
-    assert show_range(4.1e-4, 4.8e-3) == "0.41-4.80 ms"
+    assert [show_range(low, 4.8e-3) for low in (1.1e-3, 4.1e-4)] == ["1.10-4.80 ms", "410 us-4.80 ms"]
     assert [show_ratio(one) for one in (2.414, 0.1, 0.0038)] == ["2.41", "0.10", "0.0038"]
 
 

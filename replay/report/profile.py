@@ -146,7 +146,7 @@ def draw_phases(page: Page, row: Measured, *, all_of_them: bool) -> None:
         sums = [sum(one.phases.get(name, 0.0) for name in small) for _, one in columns]
         lines.append((f"{len(small)} smaller (-v lists them)", *_phase(sums, row.cold)))
     lines.append(("total", *_phase([one.seconds for _, one in columns], row.cold)))
-    page.table(("phase", "share", *(name for name, _ in columns)), lines, right=range(1, len(columns) + 2))
+    page.table(("phase", "of cold", *(name for name, _ in columns)), lines, right=range(1, len(columns) + 2))
     if row.cold.aside > 0:
         page.line(
             f"beside it, compilers in other threads: {show_duration(row.cold.aside)} (cold)", style="dim"
@@ -204,19 +204,20 @@ def show_ratio(ratio: float) -> str:
 
 def show_duration(seconds: float) -> str:
     """Three digits and a unit: 4.20 us, 13.1 ms, 2.50 s."""
-    number, unit = _scaled(seconds, seconds)
+    number, unit = _scaled(seconds)
     return f"{number} {unit}"
 
 
 def show_range(low: float, high: float) -> str:
-    """Two durations in the unit of the larger: 4.10-4.80 ms."""
-    number, unit = _scaled(high, high)
-    return f"{_scaled(low, high)[0]}-{number} {unit}"
+    """Two durations, the unit once where it is the same: 4.10-4.80 ms, 410 us-4.80 ms."""
+    number, unit = _scaled(low)
+    first = number if unit == _scaled(high)[1] else f"{number} {unit}"
+    return f"{first}-{show_duration(high)}"
 
 
-def _scaled(seconds: float, like: float) -> tuple[str, str]:
+def _scaled(seconds: float) -> tuple[str, str]:
     scale, unit = next(
-        ((scale, unit) for scale, unit in ((1.0, "s"), (1e3, "ms")) if like * scale >= 1), (1e6, "us")
+        ((scale, unit) for scale, unit in ((1.0, "s"), (1e3, "ms")) if seconds * scale >= 1), (1e6, "us")
     )
     number = seconds * scale
     digits = 2 if number < 10 else 1 if number < 100 else 0
