@@ -119,10 +119,8 @@ def draw_compilations(page: Page, rows: Sequence[Measured]) -> None:
         ],
         right=range(1, 7),
     )
-    page.line(
-        "cold: fresh process, empty caches; warm: fresh process, the caches of the cold one;", style="dim"
-    )
-    page.line("again: the same process, after torch._dynamo.reset(); load: torch and the frame", style="dim")
+    page.line("cold: fresh process, empty caches; warm: fresh process, the cold one's caches", style="dim")
+    page.line("again: the same process after torch._dynamo.reset(); load: torch, the frame", style="dim")
 
 
 def _total(one: Compilation | None) -> str:
