@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     )
     from replay.explained import Explanation
     from replay.explanation import explain
+    from replay.profiled import Profile
+    from replay.profiling import profile
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
@@ -45,6 +47,7 @@ __all__ = [
     "FormatVersionError",
     "MissingError",
     "Outcome",
+    "Profile",
     "RecordingWarning",
     "ReplayError",
     "Triage",
@@ -55,6 +58,7 @@ __all__ = [
     "backends",
     "explain",
     "load",
+    "profile",
     "record",
     "run",
     "triage",
@@ -68,6 +72,7 @@ _HOMES = {
     "FormatVersionError": "replay.errors",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
+    "Profile": "replay.profiled",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
     "Triage": "replay.triaged",
@@ -77,6 +82,7 @@ _HOMES = {
     "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
     "load": "replay.bundle",
+    "profile": "replay.profiling",
     "record": "replay.recorder",
     "run": "replay.replayer",
     "triage": "replay.diagnosis",

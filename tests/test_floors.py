@@ -20,6 +20,7 @@ FLOORS = {
     "errors": 0,
     "explained": 0,
     "plain": 0,
+    "profiled": 0,
     "recording": 0,
     "ablated": 0,
     "triaged": 0,
@@ -34,6 +35,7 @@ FLOORS = {
     "replayer": 4,
     "explanation": 5,
     "diagnosis": 5,
+    "profiling": 5,
     "script": 5,
     "ablation": 5,
     "report": 6,
@@ -117,7 +119,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
-    0: ["compared", "recording", "triaged"],
+    0: ["errors", "compared", "recording", "profiled", "triaged"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],

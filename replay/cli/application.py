@@ -21,6 +21,7 @@ VERBS = {
     "inspect": "replay.cli.inspect",
     "triage": "replay.cli.triage",
     "explain": "replay.cli.explain",
+    "profile": "replay.cli.profile",
 }
 
 DEFAULT = "replay"
@@ -31,6 +32,7 @@ SUMMARIES = {
     "inspect": "Show what is inside; runs no code from it.",
     "triage": "Which part of the compiler is at fault, or the program.",
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
+    "profile": "Where its time goes: compiling by phase, running, operators.",
 }
 
 EXIT_CODES = """\b

@@ -23,6 +23,7 @@ HOMES: Mapping[str, str] = {
     "compare": "replay.replayer.comparing:Comparing",
     "settings": "replay.replayer.listing:Listing",
     "bisect": "replay.replayer.bisecting:Bisection",
+    "profile": "replay.replayer.timing:Stopwatch",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

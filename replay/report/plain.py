@@ -8,6 +8,7 @@ from replay.ablated import Ablation
 from replay.backend_info import BackendInfo
 from replay.explained import Explanation
 from replay.plain import to_json, to_plain
+from replay.profiled import Profile
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 from replay.triaged import Triage
@@ -35,6 +36,11 @@ def ablation_json(ablation: Ablation) -> str:
     """An ablation as one JSON object: `status`, that of the replay with all settings, and then its own keys."""
     plain = to_plain(ablation)
     return to_json({"bundle": plain.pop("bundle"), "status": ablation.outcome.status, **plain})
+
+
+def profile_json(profile: Profile) -> str:
+    """A profile as one JSON object; times are seconds, `peak` is bytes."""
+    return to_json(to_plain(profile))
 
 
 def triage_json(triage: Triage) -> str:

@@ -7,6 +7,8 @@ with the values), or not at all.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,6 +16,7 @@ from typing import Any
 
 from replay.errors import MissingError, UsageError
 from replay.torch_adapter import backends, features
+from replay.torch_adapter.patching import patched
 
 _INNER = "_torchdynamo_orig_backend"
 """Where torch's wrappers keep what they wrap (torch >= 2.9)."""
@@ -145,11 +148,17 @@ def compiled(
 def run_backward(output: Any) -> bool:
     """Differentiate every tensor of a frame's output that can be, with gradients of ones; False if there is none."""
     torch = features.module("torch")
-    leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
-    tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
+    tensors = differentiable(output)
     if tensors:
         torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
     return bool(tensors)
+
+
+def differentiable(output: Any) -> list[Any]:
+    """The tensors of a frame's output that require a gradient."""
+    torch = features.module("torch")
+    leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
+    return [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
 
 
 @contextmanager
@@ -189,6 +198,22 @@ def fresh_caches(*, isolated: bool) -> Iterator[None]:
             yield
         finally:
             reset()
+
+
+@contextmanager
+def headers_kept_with_caches() -> Iterator[None]:
+    """Inductor's precompiled C++ headers lie in the directory of its caches, not in that for temporary files.
+
+    It decides where while it is imported. Where it is not yet, TMPDIR decides, as it is now.
+    """
+    codecache: Any = sys.modules.get("torch._inductor.codecache")
+    with ExitStack() as stack:
+        stack.enter_context(patched(tempfile, "tempdir", None))
+        if codecache is not None:
+            folder = os.path.join(features.require(codecache, "cache_dir")(), "precompiled_headers")
+            stack.enter_context(patched(codecache, "_HEADER_DIR", folder))
+            stack.enter_context(patched(codecache, "_HEADER_LOCK_DIR", os.path.join(folder, "locks")))
+        yield
 
 
 def reset() -> None:

@@ -76,6 +76,16 @@ class Snapshot:
         pairs = zip(self._inputs, self._versions, strict=True)
         return [i for i, (one, version) in enumerate(pairs) if self._version(one) != version]
 
+    def put_back(self) -> None:
+        """Write what they held into the inputs that were written to since. No gradient notices.
+
+        Inference tensors, which count no writes, are all written.
+        """
+        uncounted = (i for i, one in enumerate(self._inputs) if self._is_tensor(one) and one.is_inference())
+        with self._torch.no_grad():
+            for i in {*self.written(), *uncounted}:
+                self._inputs[i].data.copy_(self._copies[i])
+
     @contextmanager
     def restored(self) -> Iterator[None]:
         """Inside, the inputs hold what they held before; afterwards what the graph wrote. No gradient notices."""
