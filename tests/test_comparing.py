@@ -18,7 +18,7 @@ from replay.replayer import Trial, Trials, likeness, observe
 from replay.replayer.twins import Run
 from replay.report.plain import outcome_json
 from replay.report.verdict import draw_verdict
-from replay.torch_adapter import holdings
+from replay.torch_adapter import gradients, holdings
 
 
 class Twice(torch.autograd.Function):
@@ -231,7 +231,7 @@ def test_a_side_effect_that_dynamo_loses_is_a_difference_that_no_graph_is_at_fau
     assert outcome.status == "different"
     assert outcome.difference.where == "self.calls, which the frame writes to"
     assert outcome.comparison.unlike == ("0", "1")
-    assert outcome.error.message == "self.calls, which the frame writes to is 0 compiled, and 1 uncompiled"
+    assert outcome.error.message == "self.calls, which the frame writes to: 0 compiled, 1 uncompiled"
     assert outcome.comparison.blame is None
     assert "no graph alone" in notes_of(outcome)
 
@@ -452,3 +452,9 @@ def test_what_holds_itself_is_looked_at_once():
     loop = [torch.ones(1)]
     loop.append(loop)
     assert set(holdings.look({"x": loop}).found) == {"x", "x[0]"}
+
+
+def test_a_parameter_that_is_not_made_yet_is_no_obstacle():
+    held = holdings.look({"layer": torch.nn.LazyLinear(3)})
+    assert holdings.remember(held)["layer.weight"].version == 0
+    assert gradients.Gradients(held.tensors()).taken == {}

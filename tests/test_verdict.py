@@ -8,7 +8,8 @@ import pytest
 from gold import assert_gold
 from specimens import DIFFERENT, ERROR, MISSING, PASSED, REPRODUCED
 
-from replay.recording import Drift, Missing
+from replay.compared import Comparison
+from replay.recording import Difference, Drift, Missing
 from replay.report.plain import outcome_json
 from replay.report.verdict import draw_verdict, summarise_drift
 
@@ -32,6 +33,38 @@ def test_a_verdict_looks_as_the_gold_file(outcome):
 
 def test_a_verbose_verdict_lists_frames_drift_and_the_traceback():
     assert_gold("verdict_verbose.txt", draw(REPRODUCED, verbose=2))
+
+
+WRONG = replace(
+    DIFFERENT,
+    error=replace(
+        ERROR, stage="accuracy", type="torch._dynamo.debug_utils.AccuracyError", message="it differs"
+    ),
+    difference=Difference(
+        where="output['loss']",
+        index=(1, 2),
+        compiled=1.25,
+        uncompiled=0.25,
+        reference=0.2500001,
+        error=0.5,
+        baseline=1e-08,
+        tolerance=0.001,
+        place=("/home/ann/nets/model.py", 14, "forward"),
+    ),
+    comparison=Comparison(outputs=1, gradients=2, largest_error=0.5, tolerance=0.001, where="output['loss']"),
+)
+
+
+def test_wrong_numbers_stand_in_a_table_as_the_gold_file_has_it():
+    assert_gold("verdict_difference.txt", draw(WRONG))
+
+
+def test_what_is_no_matter_of_numbers_is_shown_in_words():
+    comparison = replace(WRONG.comparison, unlike=("a list of 2", "a tuple of 2\x1b[2J"))
+    text = draw(replace(WRONG, comparison=comparison))
+    assert "compiled     a list of 2" in text
+    assert "\x1b" not in text
+    assert "baseline" not in text
 
 
 def test_a_quiet_verdict_is_one_line():

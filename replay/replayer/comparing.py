@@ -16,6 +16,7 @@ from typing import Any
 
 from replay import isolation, source
 from replay.compared import Blame, Comparison
+from replay.errors import ReplayError
 from replay.recording import Difference, Outcome
 from replay.replayer import likeness, twins
 from replay.replayer.instruments import Instrument
@@ -55,7 +56,13 @@ class Comparing(Instrument):
         isolation.announce("load")
 
     def _run_twins(self, task: Task) -> None:
-        self._plain = twins.uncompiled(task)
+        try:
+            self._plain = twins.uncompiled(task)
+        except ReplayError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the replay must not suffer
+            self._skip(f"what the frame can reach could not be looked at: {twins.said(error)}")
+            return
         if self._plain.error:
             self._skip(f"uncompiled code raises as well: {self._plain.error}")
             return
@@ -88,7 +95,7 @@ class Comparing(Instrument):
         if self._result.skipped or self._watched is None:
             return
         if self._watched.run.output is None:
-            self._skip("compiled code raised; uncompiled code does not")
+            self._skip(f"compiled code raised; {self._uncompiled_does()}")
             return
         try:
             self._compare(seen)
@@ -131,8 +138,12 @@ class Comparing(Instrument):
         if plain.backward_error:
             return f"uncompiled code raises in its backward: {plain.backward_error}"
         if plain.gradients is not None and run.gradients is None:
-            return "compiled code gave none"
+            return "compiled code raised in its backward; uncompiled code does not"
         return ""
+
+    def _uncompiled_does(self) -> str:
+        error = "" if self._plain is None else self._plain.backward_error
+        return f"uncompiled code raises in its backward: {error}" if error else "uncompiled code does not"
 
     def _skip(self, why: str) -> None:
         self._result = replace(self._result, skipped=why)

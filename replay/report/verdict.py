@@ -100,7 +100,9 @@ def draw_difference(page: Page, outcome: Outcome) -> None:
         rows = _number_rows(found, compared.reference)
     if found.place is not None:
         rows.append(("computed in", f"{found.place[0]}:{found.place[1]}, {found.place[2]}"))
-    page.heading("Difference")
+    if outcome.status != "different":  # there, a blank line stands before it already
+        page.gap()
+    page.styled(Text("Difference", style="bold"), indent=0)
     page.pairs([("what", found.where), *rows])
     page.gap()
 

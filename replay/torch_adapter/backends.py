@@ -32,11 +32,11 @@ _COMPILERS = {
 _DEBUGGING = {
     UNCOMPILED: "no compiler: Python runs the frame (replay's name)",
     "eager": "Dynamo alone; its graphs run op by op",
-    "eager_noexcept": "eager; what a graph raises is called Dynamo's fault",
+    "eager_noexcept": "eager; what a graph raises is called Dynamo's",
     "eager_debug": "eager; operators are held to their schemas",
     "pre_dispatch_eager": "graphs traced again, to operators; printed and run",
     "ts": "graphs compiled by TorchScript",
-    "invoke_subgraph": "aot_eager, each graph a call in the trace around it",
+    "invoke_subgraph": "aot_eager; each graph is a call in an outer trace",
     "aot_eager": "Dynamo and AOTAutograd, forward and backward",
     "aot_eager_default_partitioner": "the same, split in two the plain way",
     "aot_eager_decomp_partition": "with Inductor's decompositions and its split",

@@ -92,7 +92,7 @@ def describe_difference(
 
 def say_unlike(where: str, unlike: tuple[str, str]) -> str:
     """One line: what compiled and uncompiled code gave."""
-    return f"{where} is {unlike[0]} compiled, and {unlike[1]} uncompiled"
+    return f"{where}: {unlike[0]} compiled, {unlike[1]} uncompiled"
 
 
 def say_difference(found: Difference) -> str:

@@ -17,8 +17,9 @@ class Gradients:
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
         edge = features.module("torch.autograd.graph").get_gradient_edge
+        parameter = features.module("torch.nn.parameter").UninitializedTensorMixin
         wanted = {name: one for name, one in tensors.items() if one.requires_grad}
-        self._edges = {name: edge(one) for name, one in wanted.items()}
+        self._edges = {name: edge(one) for name, one in wanted.items() if not isinstance(one, parameter)}
         self._handles: list[Any] = []
         self.taken: dict[str, Any] = dict.fromkeys(self._edges)
 
@@ -45,4 +46,4 @@ def wanted(output: Any) -> bool:
     """Whether anything in a frame's output can be differentiated."""
     torch = features.module("torch")
     leaves = features.require(features.module("torch.utils._pytree"), "tree_leaves")(output)
-    return any(isinstance(one, torch.Tensor) and one.requires_grad for one in leaves)
+    return any(issubclass(type(one), torch.Tensor) and one.requires_grad for one in leaves)

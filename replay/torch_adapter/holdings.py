@@ -238,6 +238,9 @@ def _size(value: Any) -> int:
 def version(value: Any) -> int:
     """How often a tensor was written to; 0 for what counts no writes."""
     tensor = features.module("torch").Tensor
-    if not issubclass(type(value), tensor) or value.is_inference():
+    if not issubclass(type(value), tensor):
         return 0
-    return int(value._version)
+    try:
+        return 0 if value.is_inference() else int(value._version)
+    except (RuntimeError, ValueError):  # a parameter that is not made yet, a subclass that answers nothing
+        return 0
