@@ -8,6 +8,7 @@ task         one replay: what was asked, and what is to be told
 preparation  from the bundle to a function that is ready to be called
 session      the replay itself, in the child or in this process
 instruments  what an analysis adds to it
+timing       the instrument of `replay.profile`
 seen         what the hooks report
 judgement    is it the recorded failure?
 ways         entering the compiler as the recorded program did
