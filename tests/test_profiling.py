@@ -31,6 +31,8 @@ from replay.report.plain import profile_json
 from replay.report.profile import draw_profile, show_duration, show_range, show_ratio
 from replay.torch_adapter import phases, runs, spans
 
+pytestmark = pytest.mark.timeout(600)  # a C++ compiler on a busy machine
+
 INDUCTORS = {"passes", "lowering", "scheduling", "codegen", "compiler"}
 ROUNDED = 0.002  # microseconds: a trace has three digits after the point
 
@@ -457,9 +459,12 @@ def test_over_fake_tensors_nothing_is_timed_but_all_on_the_cpu(stand_in, tmp_pat
 
 def test_a_frame_that_fails_everywhere_has_a_status_and_no_times(stand_in, tmp_path):
     stand_in(uncompiled=lambda trial: {"outcome": DIFFERENT}, eager=lambda trial: {"outcome": DIFFERENT})
-    found = replay.profile(write_bundle(tmp_path), backends=("eager",))
+    path = tmp_path / "trace.json"
+    found = replay.profile(write_bundle(tmp_path), backends=("eager",), trace=path)
     assert (found.measured, found.status) == (False, "different")
-    assert "It fails under all of them" in drawn(found)
+    assert "It fails under all of them, also uncompiled" in drawn(found)
+    assert (found.trace, path.exists()) == (None, False)
+    assert "no trace was written: nothing was measured" in found.notes
 
 
 @pytest.mark.parametrize(

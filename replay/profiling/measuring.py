@@ -75,7 +75,9 @@ def profile(
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
-    if trace is not None:
+    if trace is not None and not session.tracks:
+        found = replace(found, notes=(*found.notes, "no trace was written: nothing was measured"))
+    elif trace is not None:
         tracing.write(Path(trace), session.tracks)
         found = replace(found, trace=os.fspath(trace))
     return found
