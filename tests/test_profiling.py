@@ -457,6 +457,15 @@ def test_over_fake_tensors_nothing_is_timed_but_all_on_the_cpu(stand_in, tmp_pat
     assert any("measured on the CPU" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(("load", "told"), [(3.5, True), (0.5, False)])
+def test_a_busy_machine_is_told(load, told, stand_in, tmp_path, monkeypatch):
+    stand_in(uncompiled=passes(), eager=passes())
+    monkeypatch.setattr(measuring.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(measuring, "processors", lambda: 2)
+    notes = replay.profile(write_bundle(tmp_path), backends=("eager",)).notes
+    assert ("the machine was busy before (load 3.5, 2 processors): times may mislead" in notes) == told
+
+
 def test_a_frame_that_fails_everywhere_has_a_status_and_no_times(stand_in, tmp_path):
     stand_in(uncompiled=lambda trial: {"outcome": DIFFERENT}, eager=lambda trial: {"outcome": DIFFERENT})
     path = tmp_path / "trace.json"
