@@ -26,9 +26,12 @@ from replay.errors import UsageError
 from replay.profiled import PHASES, Compilation, Hotspot, Measured, Profile, Timing
 from replay.profiling import measuring, tracing
 from replay.recording import UserFrame
+from replay.replayer import observe
 from replay.report.plain import profile_json
 from replay.report.profile import draw_profile, show_duration, show_range, show_ratio
 from replay.torch_adapter import phases, runs, spans
+
+pytestmark = pytest.mark.timeout(600)  # a C++ compiler on a busy machine
 
 INDUCTORS = {"passes", "lowering", "scheduling", "codegen", "compiler"}
 ROUNDED = 0.002  # microseconds: a trace has three digits after the point
@@ -285,6 +288,76 @@ def test_without_anything_to_differentiate_there_is_no_backward_time():
     assert repeated.run().backward is None
 
 
+# --- the instrument, in this process
+
+
+def stopped(bundle, *, backend="eager", **options):
+    """What the instrument finds, and the outcome."""
+    instruments = {"profile": {"seconds": 0.01, "most": 5, **options}}
+    found = observe(bundle, instruments, {"backend": backend, "backward": True}, isolate=False)
+    return found.outcome, found.found["profile"]
+
+
+def breaking(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y * x
+
+
+def test_a_frame_of_two_graphs_over_a_computed_input_is_run_forward_and_backward(tmp_path):
+    def program():
+        x = torch.ones(3, requires_grad=True) * 2
+        torch.compile(breaking, backend="eager")(x)
+
+    bundles = recorded(tmp_path, program, on="all", only="breaking", tensors="full").bundles
+    _, found = stopped(bundles[0])
+    assert found["first"]["graphs"] == found["again"]["graphs"] == 2
+    assert found["forward"]["runs"] == found["backward"]["runs"] == 5
+    assert found["notes"] == []
+    assert "events" not in found, "nobody asked for them"
+
+
+def test_the_failure_that_a_measurement_meets_is_judged_as_in_any_replay(tmp_path):
+    [bundle] = recorded(tmp_path, lambda: torch.compile(no_sum, backend="eager")(torch.ones(3))).bundles
+    for backend in ("eager", "uncompiled"):
+        outcome, found = stopped(bundle, backend=backend)
+        assert "forward" not in found
+        assert outcome.error is not None
+    assert stopped(bundle)[0].status == "reproduced"
+
+
+def no_sum(x):
+    return x.reshape(1, 3) @ x.reshape(1, 3)
+
+
+def test_a_frame_that_raises_only_when_it_is_called_again_keeps_its_first_call(tmp_path):
+    def once(x, calls):
+        calls.append(1)
+        if len(calls) > 1:
+            raise ValueError("once is enough")
+        return x + 1
+
+    program = torch.compile(once, backend="eager")
+    [bundle] = recorded(tmp_path, lambda: program(torch.ones(3), []), on="all", tensors="full").bundles
+    _, found = stopped(bundle)
+    assert found["first"]["graphs"] == 1
+    assert "forward" not in found
+    [note] = found["notes"]
+    assert "called once more, the frame raised" in note
+
+
+def growing(x, log):
+    log.append(1)
+    return x + len(log)
+
+
+def test_what_is_compiled_again_at_each_call_is_told(tmp_path):
+    program = torch.compile(growing, backend="eager", dynamic=False)
+    [bundle] = recorded(tmp_path, lambda: program(torch.ones(3), []), on="all", tensors="full").bundles
+    _, found = stopped(bundle)
+    assert any("compiled while it was timed" in note for note in found["notes"])
+
+
 # --- a profile of stand-ins: what becomes of what the processes answer
 
 TIMED = {"runs": 9, "median": 2e-3, "low": 1.9e-3, "high": 2.2e-3, "fastest": 1.8e-3}
@@ -384,11 +457,23 @@ def test_over_fake_tensors_nothing_is_timed_but_all_on_the_cpu(stand_in, tmp_pat
     assert any("measured on the CPU" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(("load", "told"), [(3.5, True), (0.5, False)])
+def test_a_busy_machine_is_told(load, told, stand_in, tmp_path, monkeypatch):
+    stand_in(uncompiled=passes(), eager=passes())
+    monkeypatch.setattr(measuring.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(measuring, "processors", lambda: 2)
+    notes = replay.profile(write_bundle(tmp_path), backends=("eager",)).notes
+    assert ("the machine was busy before (load 3.5, 2 processors): times may mislead" in notes) == told
+
+
 def test_a_frame_that_fails_everywhere_has_a_status_and_no_times(stand_in, tmp_path):
     stand_in(uncompiled=lambda trial: {"outcome": DIFFERENT}, eager=lambda trial: {"outcome": DIFFERENT})
-    found = replay.profile(write_bundle(tmp_path), backends=("eager",))
+    path = tmp_path / "trace.json"
+    found = replay.profile(write_bundle(tmp_path), backends=("eager",), trace=path)
     assert (found.measured, found.status) == (False, "different")
-    assert "It fails under all of them" in drawn(found)
+    assert "It fails under all of them, also uncompiled" in drawn(found)
+    assert (found.trace, path.exists()) == (None, False)
+    assert "no trace was written: nothing was measured" in found.notes
 
 
 @pytest.mark.parametrize(

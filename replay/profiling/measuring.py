@@ -20,6 +20,7 @@ from replay.profiled import Compilation, Hotspot, Measured, Profile, Timing
 from replay.profiling import tracing
 from replay.recording import made_up
 from replay.replayer import Trial, Trials
+from replay.replayer.trials import processors
 
 UNCOMPILED = "uncompiled"
 BACKENDS = ("eager", "aot_eager", "inductor")
@@ -66,16 +67,19 @@ def profile(
     _check(seconds, repeat, trace)
     path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
     opened = bundle if isinstance(bundle, Bundle) else load(path)
+    busy = _busy()
     asked = _Asked(seconds, repeat, trace is not None, {"backward": backward, "device": device})
     try:
         with Trials(opened, jobs=1, timeout=timeout) as trials:
-            session = _Session(opened, trials, asked, heard or (lambda what: None))
+            session = _Session(opened, trials, asked, heard or (lambda what: None), notes=busy)
             rows = session.measure_all(_chosen(opened, backends))
         found = _summed_up(opened, session, rows)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
-    if trace is not None:
+    if trace is not None and not session.tracks:
+        found = replace(found, notes=(*found.notes, "no trace was written: nothing was measured"))
+    elif trace is not None:
         tracing.write(Path(trace), session.tracks)
         found = replace(found, trace=os.fspath(trace))
     return found
@@ -88,6 +92,17 @@ def _check(seconds: float, repeat: int, trace: str | os.PathLike[str] | None) ->
         raise UsageError(f"--repeat {repeat}: must be a whole number of at least 1")
     if trace is not None:
         tracing.check(Path(trace))
+
+
+def _busy() -> list[str]:
+    """That others use the machine, where the platform tells: a run of several threads then takes many times as long."""
+    try:
+        load, here = os.getloadavg()[0], processors()
+    except (AttributeError, OSError):  # not on Windows
+        return []
+    plural = "" if here == 1 else "s"
+    busy = f"the machine was busy before (load {load:.1f}, {here} processor{plural}): times may mislead"
+    return [busy] if load > here else []
 
 
 def _chosen(bundle: Bundle, backends: Sequence[str]) -> list[str]:

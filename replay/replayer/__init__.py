@@ -12,6 +12,7 @@ session      the replay itself, in the child or in this process
 instruments  what an analysis adds to it
 explaining   one of them: what Dynamo made of each frame
 keeping      another: what torch makes of it, as files; `inventory` says what they are
+timing       the instrument of `replay.profile`
 seen         what the hooks report
 judgement    is it the recorded failure?
 ways         entering the compiler as the recorded program did

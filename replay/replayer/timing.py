@@ -73,20 +73,14 @@ class Stopwatch(Instrument):
             self._found["fake"] = True
             yield
             return
-        function = prepared.compiled()
-        repeated = runs.Repeated(
-            function, prepared.positional, prepared.keywords, backward=prepared.task.backward
-        )
         with ExitStack() as stack:
             if not prepared.task.compiles:
                 stack.enter_context(stances.uncompiled())
             stack.enter_context(compiling.headers_kept_with_caches())
             inside = prepared.task.manifest.compile.entry == "compiled_autograd"
             stack.enter_context(backward_nodes.region(inside=inside))
-            completed = self._measure(prepared, repeated)
-        repeated.put_back()
-        if not completed:
-            _forget(prepared)
+            if not self._measure(prepared):
+                _forget(prepared)
         state.seed(prepared.task.manifest.state)
         yield
 
@@ -94,25 +88,17 @@ class Stopwatch(Instrument):
         """Plain data: `first`, `again`, `forward`, `backward`, `peak`, `hotspots`, `events`, `notes`."""
         return {**self._found, "notes": self._notes}
 
-    def _measure(self, prepared: Prepared, repeated: runs.Repeated) -> bool:
-        """Whether nothing was raised."""
-        compiles = prepared.task.compiles
-        isolation.announce("compile" if compiles else "run")
+    def _measure(self, prepared: Prepared) -> bool:
+        """Whether nothing was raised. Whatever the frame has written to is put back."""
+        isolation.announce("compile" if prepared.task.compiles else "run")
         try:
-            first = _first_call(repeated)
-            if compiles:
-                self._found["first"] = asdict(first.compilation)
-                self._keep("compile", _of_compiler(first.spans))
-            if self._compiles_only:
-                return True
-            _settle(repeated)
-            isolation.announce("run")
-            self._time(repeated)
-            self._profile(repeated, first.lines)
-            if compiles:
-                isolation.announce("compile")
-                _forget(prepared)
-                self._found["again"] = asdict(_first_call(repeated).compilation)
+            repeated = runs.Repeated(
+                prepared.compiled(), prepared.positional, prepared.keywords, backward=prepared.task.backward
+            )
+            try:
+                self._measure_all(prepared, repeated)
+            finally:
+                repeated.put_back()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the session's own call raises it again
@@ -122,8 +108,30 @@ class Stopwatch(Instrument):
             return False
         return True
 
+    def _measure_all(self, prepared: Prepared, repeated: runs.Repeated) -> None:
+        compiles = prepared.task.compiles
+        first = _first_call(repeated)
+        if compiles:
+            self._found["first"] = asdict(first.compilation)
+            self._keep("compile", _of_compiler(first.spans))
+            if not first.compilation.graphs:
+                self._notes.append("no graph was compiled: the frame ran as it does uncompiled")
+        if self._compiles_only:
+            return
+        _settle(repeated)
+        isolation.announce("run")
+        self._time(repeated)
+        self._profile(repeated, first.lines)
+        if compiles:
+            isolation.announce("compile")
+            _forget(prepared)
+            self._found["again"] = asdict(_first_call(repeated).compilation)
+
     def _time(self, repeated: runs.Repeated) -> None:
+        graphs = hooks.graphs()
         found = repeated.repeat(seconds=self._seconds, most=self._most)
+        if hooks.graphs() != graphs:
+            self._notes.append(f"graphs that were compiled while it was timed: {hooks.graphs() - graphs}")
         self._found["forward"] = asdict(_timing([one.forward for one in found]))
         backward = [one.backward for one in found if one.backward is not None]
         if backward:

@@ -11,6 +11,11 @@ failures        an exception of the compiler -> ErrorInfo
 tensors         tensors and storages <-> specs and bytes
 state           configs, modes, generators: captured, restored, compared
 environment     versions and hardware
+spans           what the compiler does when
+phases          which phase of a compilation a span belongs to
+runs            calling a frame again and again, each time as if for the first
+profiler        torch's profiler: operators, kernels, memory
+provenance      the user's lines behind a kernel of Inductor's
 compiling       which backend a frame was compiled with; compiling it again
 objects         the private parts of torch's own Python objects (custom ops, compiled functions, ...)
 

@@ -14,7 +14,7 @@ from replay.torch_adapter.spans import IMPORT, Span
 _OF: Mapping[str, str] = {
     "dynamo": "dynamo",
     "entire_frame_compile": "dynamo",
-    "compile_inner": "dynamo",
+    "_compile.": "dynamo",
     "compile_attempt_": "dynamo",
     "bytecode_tracing": "dynamo",
     "build_guards": "guards",
@@ -46,6 +46,7 @@ _OF: Mapping[str, str] = {
     "benchmark_": "autotuning",
     "select_algorithm": "autotuning",
     "CachingAutotuner.": "compiler",
+    "StaticAutotunerFuture": "compiler",
     "reload_kernel_in_parent": "compiler",
     "triton": "compiler",
     "CacheBase.": "caches",
