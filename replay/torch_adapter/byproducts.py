@@ -119,16 +119,26 @@ class _LogHandler(logging.Handler):
 def _attach(stack: ExitStack, log: logging.Logger, handler: logging.Handler) -> None:
     """Add a handler that hears from INFO on. The logger's others go on hearing what they heard."""
     level, before = log.level, log.getEffectiveLevel()
-    owner: logging.Logger | None = log
-    while owner is not None:
+    for owner in (*_above(log), *_below(log)):
         for other in owner.handlers:
             if other is not handler:
                 stack.enter_context(_deafened(other, log.name, before))
-        owner = owner.parent if owner.propagate else None
     log.setLevel(min(before, logging.INFO))
     log.addHandler(handler)
     stack.callback(log.removeHandler, handler)
     stack.callback(log.setLevel, level)
+
+
+def _above(log: logging.Logger) -> Iterator[logging.Logger]:
+    owner: logging.Logger | None = log
+    while owner is not None:
+        yield owner
+        owner = owner.parent if owner.propagate else None
+
+
+def _below(log: logging.Logger) -> list[logging.Logger]:
+    known = log.manager.loggerDict.items()
+    return [one for name, one in known if name.startswith(log.name + ".") and isinstance(one, logging.Logger)]
 
 
 @contextmanager
