@@ -23,7 +23,7 @@ from replay.errors import UsageError
 from replay.explained import Explanation
 from replay.report.explanation import draw_explanation, summarise
 from replay.report.plain import explanation_json
-from replay.torch_adapter import complaints
+from replay.torch_adapter import complaints, dissection
 
 USER = """
     import os
@@ -256,6 +256,17 @@ def test_nothing_of_torch_stays_exchanged(bundles):
     before = [getattr(owner, name) for owner, name in owners]
     replay.explain(bundles["branch"], isolate=False)
     assert [getattr(owner, name) for owner, name in owners] == before
+
+
+def test_what_cannot_be_described_is_named_and_does_not_change_the_frame(bundles, monkeypatch):
+    def refuse(*words, **options):
+        raise RuntimeError("a property of the user's")
+
+    monkeypatch.setattr(dissection, "describe_graph", refuse)
+    one = replay.explain(bundles["branch"], isolate=False)
+    assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("reproduced", ["compiled"] * 2)
+    assert "graph 0: describing it raised RuntimeError: a property of the user's" in one.unknown
+    assert "not known: graph 0" in drawn(one)
 
 
 def test_an_uncompiled_replay_has_nothing_to_explain(bundles):

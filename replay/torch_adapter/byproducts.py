@@ -228,22 +228,22 @@ def disassemble(code: CodeType) -> str:
 
 
 @contextmanager
-def graphs_compiled(hear: Callable[[str, Any, Any, Any], None]) -> Iterator[None]:
-    """`hear(compile id, graph, inputs, backend)` for each graph, before the backend has it."""
+def graphs_compiled(hear: Callable[[str, Any, Any], None]) -> Iterator[None]:
+    """`hear(compile id, graph, inputs)` for each graph, before the backend has it."""
 
     def compile_graph(original: Callable[..., Any], output: Any, gm: Any, inputs: Any) -> Any:
-        hear(current_compile_id(), gm, inputs, getattr(output, "compiler_fn", None))
+        hear(current_compile_id(), gm, inputs)
         return original(gm, inputs)
 
     with wrapped_compiler(compile_graph):
         yield
 
 
-def script_of(gm: Any, inputs: Any, backend: str, values: str) -> str:
+def script_of(gm: Any, inputs: Any, backend: str, values: str | None) -> str:
     """A script, in torch's own form, that compiles a graph with a backend and runs it.
 
-    The inputs' bytes are written to the directory `values`, and read from there. Raises whatever torch raises for a
-    graph that it cannot write down.
+    The inputs' bytes are written to the directory `values`, and read from there; without one torch makes them up.
+    Raises whatever torch raises for a graph that it cannot write down.
     """
     repro = features.module("torch._dynamo.repro.after_dynamo")
     make = features.require(repro, "generate_dynamo_fx_repro_string")
