@@ -100,6 +100,17 @@ USER = """
         torch.compile(plain, backend=fickle)(torch.ones(3))
 
 
+    class Exported(torch.nn.Module):
+        def forward(self, x):
+            y = x.sin()
+            torch._dynamo.graph_break()
+            return y + 1
+
+
+    def export():
+        torch.export.export(Exported(), (torch.ones(3),), strict=True)
+
+
     LOG = open(__file__)
 
 
@@ -118,7 +129,7 @@ def bundles(tmp_path_factory):
     folder = tmp_path_factory.mktemp("users")
     made = {"folder": folder, "resume": RESUME}
     with imported(folder, "nets", USER) as module:
-        for name in ("two_breaks", "branch", "dynamic", "fails", "dies", "lacks"):
+        for name in ("two_breaks", "branch", "dynamic", "fails", "dies", "export", "lacks"):
             made[name] = recorded(folder / name, getattr(module, name), on="all").bundles[0]
         module.LOG.close()
     return made
@@ -239,6 +250,14 @@ def test_a_resume_function_that_was_recorded_is_explained(explained):
     one = explained["resume"]
     assert one.frames[0].resume_of == "step"
     assert one.frames[0].graphs[0].inputs
+
+
+def test_an_export_that_goes_well_is_explained_too(bundles, monkeypatch):
+    assert [one.fate for one in replay.explain(bundles["export"], isolate=False).frames] == ["raised"]
+    monkeypatch.setattr(torch._dynamo, "graph_break", lambda: None)
+    one = replay.explain(bundles["export"], isolate=False)
+    assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("passed", ["traced"])
+    assert ops(one) == [["Tensor.sin", "operator.add"]]
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
