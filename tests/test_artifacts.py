@@ -16,8 +16,9 @@ import replay
 from replay.cli import main
 from replay.errors import UsageError
 from replay.recording import Artifacts
-from replay.replayer import inventory
+from replay.replayer import inventory, keeping
 from replay.report.verdict import draw_verdict
+from replay.torch_adapter import byproducts
 
 USER = """
     import torch
@@ -181,6 +182,34 @@ def test_the_script_of_dynamos_graph_has_the_recorded_values(trained):
     assert len(list((trained[1] / "frame_0_0" / "inputs").rglob("*"))) > 1
 
 
+def test_inputs_that_are_too_large_are_not_written_and_the_script_says_so(bundles, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "LARGEST", 0)
+    replay.run(bundles["broken"], "eager", artifacts=tmp_path / "made", isolate=False)
+    assert "are made up" in text(tmp_path / "made", "frame_0_0/dynamo_graph_runnable.py")
+    assert not any(inventory.INPUTS in name for name in names(tmp_path / "made"))
+
+
+def test_a_graph_that_torch_cannot_write_down_has_the_reason_in_place_of_the_script(
+    bundles, tmp_path, monkeypatch
+):
+    def refuse(*words):
+        raise TypeError("no such graph")
+
+    monkeypatch.setattr(byproducts, "script_of", refuse)
+    outcome = replay.run(bundles["broken"], "eager", artifacts=tmp_path / "made", isolate=False)
+    assert outcome.status == "reproduced"
+    assert "TypeError: no such graph" in text(tmp_path / "made", "frame_0_0/dynamo_graph_no_script.txt")
+
+
+def test_a_file_that_cannot_be_written_is_a_note_and_does_not_change_the_outcome(
+    bundles, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(inventory, "frame_folder", lambda compile_id: "logs.txt")  # a file, not a folder
+    outcome = replay.run(bundles["broken"], "eager", artifacts=tmp_path / "made", isolate=False)
+    assert outcome.status == "reproduced"
+    assert any("not written: logs.txt/guards.txt: " in note for note in outcome.notes)
+
+
 def test_under_eager_each_stretch_has_its_graph_and_the_break_its_reason(broken):
     outcome, folder = broken
     assert outcome.status == "reproduced"
@@ -197,9 +226,10 @@ def test_the_index_says_what_the_backend_does_not_make(broken):
     assert "the backend 'eager' does not make them" in missing
 
 
-def test_of_a_lowering_that_fails_everything_before_it_is_there(tmp_path):
+def test_of_a_lowering_that_fails_everything_before_it_is_there(inductor, tmp_path, capfd):
     outcome = replay.run(LOWERING, artifacts=tmp_path / "made", isolate=False)
     found = names(tmp_path / "made")
+    assert "TRACED GRAPH" not in capfd.readouterr().err
     assert outcome.status == "reproduced"
     assert {"frame_0_0/dynamo_graph.py", "frame_0_0/dynamo_graph_runnable.py", "outcome.json"} <= found
     assert any(name.startswith("frame_0_0/aot_") for name in found)

@@ -23,7 +23,7 @@ from replay.errors import UsageError
 from replay.explained import Explanation
 from replay.report.explanation import draw_explanation, summarise
 from replay.report.plain import explanation_json
-from replay.torch_adapter import complaints
+from replay.torch_adapter import complaints, dissection
 
 USER = """
     import os
@@ -100,6 +100,17 @@ USER = """
         torch.compile(plain, backend=fickle)(torch.ones(3))
 
 
+    class Exported(torch.nn.Module):
+        def forward(self, x):
+            y = x.sin()
+            torch._dynamo.graph_break()
+            return y + 1
+
+
+    def export():
+        torch.export.export(Exported(), (torch.ones(3),), strict=True)
+
+
     LOG = open(__file__)
 
 
@@ -118,7 +129,7 @@ def bundles(tmp_path_factory):
     folder = tmp_path_factory.mktemp("users")
     made = {"folder": folder, "resume": RESUME}
     with imported(folder, "nets", USER) as module:
-        for name in ("two_breaks", "branch", "dynamic", "fails", "dies", "lacks"):
+        for name in ("two_breaks", "branch", "dynamic", "fails", "dies", "export", "lacks"):
             made[name] = recorded(folder / name, getattr(module, name), on="all").bundles[0]
         module.LOG.close()
     return made
@@ -241,6 +252,14 @@ def test_a_resume_function_that_was_recorded_is_explained(explained):
     assert one.frames[0].graphs[0].inputs
 
 
+def test_an_export_that_goes_well_is_explained_too(bundles, monkeypatch):
+    assert [one.fate for one in replay.explain(bundles["export"], isolate=False).frames] == ["raised"]
+    monkeypatch.setattr(torch._dynamo, "graph_break", lambda: None)
+    one = replay.explain(bundles["export"], isolate=False)
+    assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("passed", ["traced"])
+    assert ops(one) == [["Tensor.sin", "operator.add"]]
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_the_backend_does_not_change_what_dynamo_made(backend, bundles, explained):
     other = replay.explain(bundles["two_breaks"], backend, isolate=False)
@@ -256,6 +275,17 @@ def test_nothing_of_torch_stays_exchanged(bundles):
     before = [getattr(owner, name) for owner, name in owners]
     replay.explain(bundles["branch"], isolate=False)
     assert [getattr(owner, name) for owner, name in owners] == before
+
+
+def test_what_cannot_be_described_is_named_and_does_not_change_the_frame(bundles, monkeypatch):
+    def refuse(*words, **options):
+        raise RuntimeError("a property of the user's")
+
+    monkeypatch.setattr(dissection, "describe_graph", refuse)
+    one = replay.explain(bundles["branch"], isolate=False)
+    assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("reproduced", ["compiled"] * 2)
+    assert "graph 0: describing it raised RuntimeError: a property of the user's" in one.unknown
+    assert "not known: graph 0" in drawn(one)
 
 
 def test_an_uncompiled_replay_has_nothing_to_explain(bundles):

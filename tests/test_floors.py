@@ -119,7 +119,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
-    0: ["errors", "compared", "recording", "profiled", "triaged"],
+    0: ["errors", "compared", "recording", "ablated", "explained", "profiled", "triaged"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],

@@ -16,7 +16,8 @@ from replay.cli.values import bundle_path
 
 @click.command("explain")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@with_options(without=("pdb", "trust", "quiet", "artifacts", "verbose"))
+@with_options(without=("pdb", "trust", "quiet", "artifacts", "verbose", "as_json"))
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Every input, guard and inlined function.")
 def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
     """Show what the compiler makes of the frame: graphs, graph breaks, guards, inlined functions.

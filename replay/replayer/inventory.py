@@ -32,6 +32,7 @@ WHAT = {
     "logs.txt": "the log messages of Dynamo, AOTAutograd and Inductor, from level INFO on",
     "*/frame.txt": "which frame this is, and what became of it",
     "*/dynamo_graph*_runnable.py": "the same graph as a script: compiles it with the backend, and runs it",
+    "*/dynamo_graph_no_script*": "why there is no script of the graph",
     "*/dynamo_graph*.py": "the graph that Dynamo traced, to read",
     "*/inputs/*": "the values that the script feeds to the graph",
     "*/bytecode_original*": "the function's bytecode",

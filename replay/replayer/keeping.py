@@ -25,9 +25,6 @@ from replay.torch_adapter import byproducts, features, hooks
 LARGEST = 256 << 20
 """Bytes of a graph's inputs that are written beside its script; of larger ones torch makes values up."""
 
-VALUES = "@values@"
-"""Stands for the directory of the inputs while torch writes a script."""
-
 _BESIDE = '__import__("pathlib").Path(__file__).absolute().with_name("inputs").as_posix()'
 """An expression in a script: the directory of its inputs, wherever both are moved."""
 
@@ -43,6 +40,7 @@ class Keeping(Instrument):
         self._folder = self._root / str(self._number)
         self._lock = threading.RLock()
         self._used: set[Path] = set()
+        self._lost: list[str] = []
         self._backend = ""
 
     def before(self, task: Task) -> None:
@@ -88,8 +86,8 @@ class Keeping(Instrument):
         self._write(f"{folder}/frame.txt", "\n".join(lines) + "\n")
 
     def found(self, outcome: Outcome) -> dict[str, Any]:
-        """The folder that belongs to the outcome."""
-        return {"folder": str(self._number)}
+        """The folder that belongs to the outcome, and what could not be written there."""
+        return {"folder": str(self._number), "lost": self._lost}
 
     def _hear(self, event: byproducts.Event) -> None:
         name = inventory.TRACED.get(event.name)
@@ -108,23 +106,25 @@ class Keeping(Instrument):
         self._write(f"{folder}/bytecode_original.txt", byproducts.disassemble(code))
         self._write(f"{folder}/bytecode_modified.txt", byproducts.disassemble(made))
 
-    def _keep_script(self, compile_id: str, gm: Any, inputs: Any, compiler: Any) -> None:
+    def _keep_script(self, compile_id: str, gm: Any, inputs: Any) -> None:
         """A script of the graph that runs on its own; where torch cannot write it, the reason in its place."""
         folder = inventory.frame_folder(compile_id)
         values = self._folder / folder / "inputs"
-        values.mkdir(parents=True, exist_ok=True)
         backend = self._backend if byproducts.is_registered(self._backend) else "eager"
-        whole = byproducts.bytes_of(inputs) <= LARGEST
         try:
-            text = byproducts.script_of(gm, inputs, backend, str(values) if whole else VALUES)
-        except Exception as error:  # noqa: BLE001 - whatever a graph's attributes raise when torch writes them down
+            kept = byproducts.bytes_of(inputs) <= LARGEST
+            text = byproducts.script_of(gm, inputs, backend, str(values) if kept else None)
+        except Exception as error:  # noqa: BLE001 - torch raises much for a graph that it cannot write down
             why = f"torch could not write this graph as a script: {type(error).__name__}: {error}\n"
             self._write(f"{folder}/dynamo_graph_no_script.txt", why)
             return
-        self._write(f"{folder}/dynamo_graph_runnable.py", _standalone(text, str(values), backend))
+        self._write(f"{folder}/dynamo_graph_runnable.py", _standalone(text, str(values), backend, kept=kept))
 
     def _write(self, name: str, text: str, *, once: bool = False) -> None:
-        """A file under the folder. A second one of the same name gets a number, unless one is enough."""
+        """A file under the folder. A second one of the same name gets a number, unless one is enough.
+
+        Raises nothing: torch is in the middle of its work, and the frame must not fail for it.
+        """
         with self._lock:
             path = self._folder / name
             number = 2
@@ -132,15 +132,19 @@ class Keeping(Instrument):
                 path = (self._folder / name).with_stem(f"{Path(name).stem}_{number}")
                 number += 1
             self._used.add(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            except OSError as error:
+                self._lost.append(f"{name}: {error.strerror or error}")
 
 
-def _standalone(text: str, values: str, backend: str) -> str:
+def _standalone(text: str, values: str, backend: str, *, kept: bool) -> str:
     """torch's script, its inputs read from beside it wherever it lies."""
     version = features.module("torch").__version__
+    origin = "are read from the folder beside it" if kept else "are made up: the real ones are too large"
     head = (
-        f"# The graph that Dynamo handed to the backend, as a script: python {{this file}}\n"
+        f"# The graph that Dynamo handed to the backend, as a script. Its inputs {origin}.\n"
         f"# Written with torch {version}; compiles with the backend {backend!r}.\n"
     )
     return head + text.replace(f"save_dir={values!r}", f"save_dir={_BESIDE}")

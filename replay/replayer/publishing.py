@@ -50,9 +50,12 @@ def published(directory: Path, replayed: Callable[[Mapping[str, Mapping[str, Any
     part = _make_part(directory)
     try:
         observed = replayed({INSTRUMENT: {"directory": str(part)}})
-        folder = _chosen(part, observed.found.get(INSTRUMENT))
+        found = observed.found.get(INSTRUMENT)
+        folder = _chosen(part, found)
         _settle(folder)
-        outcome = _complete(folder, directory, observed.outcome)
+        lost = [f"artifacts: not written: {one}" for one in (found or {}).get("lost", ())]
+        outcome = replace(observed.outcome, notes=(*observed.outcome.notes, *lost))
+        outcome = _complete(folder, directory, outcome)
         _rename(folder, directory)
         return outcome
     finally:

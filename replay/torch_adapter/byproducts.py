@@ -119,16 +119,26 @@ class _LogHandler(logging.Handler):
 def _attach(stack: ExitStack, log: logging.Logger, handler: logging.Handler) -> None:
     """Add a handler that hears from INFO on. The logger's others go on hearing what they heard."""
     level, before = log.level, log.getEffectiveLevel()
-    owner: logging.Logger | None = log
-    while owner is not None:
+    for owner in (*_above(log), *_below(log)):
         for other in owner.handlers:
             if other is not handler:
                 stack.enter_context(_deafened(other, log.name, before))
-        owner = owner.parent if owner.propagate else None
     log.setLevel(min(before, logging.INFO))
     log.addHandler(handler)
     stack.callback(log.removeHandler, handler)
     stack.callback(log.setLevel, level)
+
+
+def _above(log: logging.Logger) -> Iterator[logging.Logger]:
+    owner: logging.Logger | None = log
+    while owner is not None:
+        yield owner
+        owner = owner.parent if owner.propagate else None
+
+
+def _below(log: logging.Logger) -> list[logging.Logger]:
+    known = log.manager.loggerDict.items()
+    return [one for name, one in known if name.startswith(log.name + ".") and isinstance(one, logging.Logger)]
 
 
 @contextmanager
@@ -218,22 +228,22 @@ def disassemble(code: CodeType) -> str:
 
 
 @contextmanager
-def graphs_compiled(hear: Callable[[str, Any, Any, Any], None]) -> Iterator[None]:
-    """`hear(compile id, graph, inputs, backend)` for each graph, before the backend has it."""
+def graphs_compiled(hear: Callable[[str, Any, Any], None]) -> Iterator[None]:
+    """`hear(compile id, graph, inputs)` for each graph, before the backend has it."""
 
     def compile_graph(original: Callable[..., Any], output: Any, gm: Any, inputs: Any) -> Any:
-        hear(current_compile_id(), gm, inputs, getattr(output, "compiler_fn", None))
+        hear(current_compile_id(), gm, inputs)
         return original(gm, inputs)
 
     with wrapped_compiler(compile_graph):
         yield
 
 
-def script_of(gm: Any, inputs: Any, backend: str, values: str) -> str:
+def script_of(gm: Any, inputs: Any, backend: str, values: str | None) -> str:
     """A script, in torch's own form, that compiles a graph with a backend and runs it.
 
-    The inputs' bytes are written to the directory `values`, and read from there. Raises whatever torch raises for a
-    graph that it cannot write down.
+    The inputs' bytes are written to the directory `values`, and read from there; without one torch makes them up.
+    Raises whatever torch raises for a graph that it cannot write down.
     """
     repro = features.module("torch._dynamo.repro.after_dynamo")
     make = features.require(repro, "generate_dynamo_fx_repro_string")

@@ -49,9 +49,19 @@ def listening() -> Iterator[Traced]:
 
 def _compile(traced: Traced, original: Callable[..., Any], output: Any, gm: Any, inputs: Any) -> Any:
     """Around the backend's call: it may change the graph, so that it is read before."""
-    traced.graphs.append(dissection.describe_graph(gm, number=traced.made, inputs=inputs))
+    with _unnoticed(traced, f"graph {traced.made}"):
+        traced.graphs.append(dissection.describe_graph(gm, number=traced.made, inputs=inputs))
     traced.made += 1
     return original(gm, inputs)
+
+
+@contextmanager
+def _unnoticed(traced: Traced, what: str) -> Iterator[None]:
+    """Taking notes must not change what becomes of the frame: a failure to is noted, and told at the end."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever values and names of the user's raise when they are read
+        _note(traced, f"{what}: describing it raised {type(error).__name__}: {error}")
 
 
 @contextmanager
@@ -62,7 +72,8 @@ def _ends_of_traces(traced: Traced) -> Iterator[None]:
 
     @functools.wraps(original)
     def cleanup(self: Any) -> Any:
-        _end(traced, self)
+        with _unnoticed(traced, "the end of a trace"):
+            _end(traced, self)
         return original(self)
 
     with patched(owner, "cleanup", cleanup):
@@ -95,13 +106,11 @@ def _guards(traced: Traced) -> Iterator[None]:
         self: Any, f_code: CodeType, output_graph: Any, *args: Any, **kwargs: Any
     ) -> None:
         original(self, f_code, output_graph, *args, **kwargs)
-        guards = getattr(output_graph, "guards", None)
-        if guards is None:
-            _note(traced, "guards: this torch does not hand them over")
-        else:
+        with _unnoticed(traced, "guards"):
+            noted = features.require(output_graph, "guards")
             files = {code.co_filename for code in (f_code, *traced.codes)}
             manager = features.require(self, "guard_manager")
-            traced.guards = conditions.describe_guards(manager, sorted(guards), sorted(files))
+            traced.guards = conditions.describe_guards(manager, sorted(noted), sorted(files))
 
     with patched(owner, "__init__", __init__):
         yield
