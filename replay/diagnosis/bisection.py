@@ -40,7 +40,7 @@ def search(bundle: Bundle, rung: Rung, timeout: float | None = None) -> Bisected
 
     `timeout`: seconds for one replay, which bounds the whole search where it is less than LIMIT.
     """
-    wanted = rung.error.fingerprint if rung.error is not None else ""
+    wanted = (rung.error.inner_type or rung.error.type) if rung.error is not None else ""
     asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
     with Trials(bundle, jobs=1, timeout=min(timeout or LIMIT, LIMIT)) as trials:
         [trial] = trials.run([Trial({**COMMON, **rung.options}, {"bisect": asked})])

@@ -105,7 +105,7 @@ def _told(manifest: Manifest, verdict: Verdict, rung: Rung, bisected: Bisected |
     if fault == "user_code":
         return _own(manifest, rung, verdict.place)
     if fault == "recompile":
-        return f"TorchDynamo compiles the frame again, which is no failure: {_one_line(rung.reason)}"
+        return f"TorchDynamo compiles the frame again, which is no failure: {_guard(rung.reason)}"
     if fault == "graph_break":
         return f"TorchDynamo breaks the graph{where}, which is no failure: {_called(error)}"
     if fault == "recompile_limit":
@@ -216,6 +216,11 @@ def _event(manifest: Manifest) -> str:
 
 def _of(operator: str) -> str:
     return f" of {operator}" if operator else ""
+
+
+def _guard(reason: str) -> str:
+    """The guard that failed, of torch's text; the line that made it comes after two blanks and a #."""
+    return _one_line(next(iter(reason.splitlines()), "").partition("  #")[0])
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,6 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from replay import fingerprint
 from replay.errors import ReplayError
 from replay.recording import Outcome
 from replay.replayer.instruments import Instrument
@@ -19,10 +18,10 @@ from replay.torch_adapter import bisecting
 
 
 class Bisection(Instrument):
-    """`backend`: that fails. `wanted`: the failure's fingerprint. `budget`: seconds after which no step begins."""
+    """`backend`: that fails. `wanted`: the type of what it raises. `budget`: seconds after which no step begins."""
 
     def __init__(self, *, backend: str, wanted: str, budget: float) -> None:
-        self._backend, self._wanted, self._budget = backend, fingerprint.core(wanted), budget
+        self._backend, self._wanted, self._budget = backend, wanted, budget
         self._steps = self._others = 0
         self._finding: dict[str, Any] = {}
 
@@ -65,6 +64,7 @@ class Bisection(Instrument):
         self._steps += 1
         config = {**task.request["config"], **bisecting.config()}
         outcome, _ = session.replay({**task.request, "instruments": {}, "config": config})
-        if outcome.error is not None and fingerprint.core(outcome.error.fingerprint) != self._wanted:
+        error = outcome.error
+        if error is not None and (error.inner_type or error.type) != self._wanted:
             self._others += 1
         return outcome.status == "passed"

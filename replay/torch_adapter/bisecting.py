@@ -21,6 +21,10 @@ from replay.torch_adapter import deviation, failures, features
 BISECTOR = "torch._inductor.compiler_bisector"
 
 
+_Node = tuple[str, UserFrame | None]
+"""The operator of a node, and the line of the program that it comes from."""
+
+
 class StoppedError(Exception):
     """Raised by a step to end the search; the message says why."""
 
@@ -46,7 +50,7 @@ def bisect(passes: Callable[[], bool], backend: str) -> Found | None:
     """
     bisector = features.require(features.module(BISECTOR), "CompilerBisector")
     current = features.require(bisector, "get_backend")
-    nodes: dict[tuple[str, int], tuple[str, UserFrame | None]] = {}
+    nodes: dict[str, set[_Node]] = {}
 
     def step() -> bool:
         # The ladder has told already what the other backends do.
@@ -61,7 +65,9 @@ def bisect(passes: Callable[[], bool], backend: str) -> Found | None:
         _cleaned(bisector)
     if result is None:
         return None
-    operator, place = nodes.get((str(result.subsystem), result.bisect_number or 0), ("", None))
+    known = nodes.get(str(result.debug_info), set())
+    # Two graphs may have nodes of one name: then nothing is said of either.
+    operator, place = next(iter(known)) if len(known) == 1 else ("", None)
     switched = result.debug_info == result.subsystem  # a config value, which is on or off: nothing is counted
     return Found(
         backend=str(result.backend),
@@ -81,24 +87,29 @@ def config() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _noted(bisector: Any, nodes: dict[tuple[str, int], tuple[str, UserFrame | None]]) -> Iterator[None]:
-    """Keep, beside each name that torch notes, the operator and the line of the node that is being lowered."""
-    original = features.require(bisector, "add_call_counter_debug_info")
+def _noted(bisector: Any, nodes: dict[str, set[_Node]]) -> Iterator[None]:
+    """Keep, beside each name that torch asks for, the operator and the line of the node that is being lowered."""
+    original = features.require(bisector, "disable_subsystem")
+    own = vars(bisector)["disable_subsystem"]
 
     @functools.wraps(original)
-    def noted(backend: str, subsystem: str, counter: int, text: str) -> Any:
-        if subsystem == "lowerings":
-            nodes[subsystem, counter] = _lowered()
-        return original(backend, subsystem, counter, text)
+    def noted(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
+        def named() -> str:
+            text = str(debug_info()) if debug_info is not None else ""
+            if subsystem == "lowerings":
+                nodes.setdefault(text, set()).add(_lowered())
+            return text
 
-    bisector.add_call_counter_debug_info = staticmethod(noted)
+        return bool(original(backend, subsystem, None if debug_info is None else named))
+
+    bisector.disable_subsystem = staticmethod(noted)
     try:
         yield
     finally:
-        bisector.add_call_counter_debug_info = original
+        bisector.disable_subsystem = own
 
 
-def _lowered() -> tuple[str, UserFrame | None]:
+def _lowered() -> _Node:
     """The operator of the node that Inductor lowers at this moment, and its line; empty where it does not say."""
     virtualized = features.require(features.module("torch._inductor.virtualized"), "V")
     try:
