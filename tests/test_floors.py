@@ -110,6 +110,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
+    0: ["errors", "recording", "ablated"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],
@@ -159,6 +160,7 @@ import replay, replay.bundle, replay.cli, replay.report
 assert not {"click", "rich", "msgpack.torch"} & set(sys.modules), "import replay draws on no terminal"
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
+import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"
 """

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import pdb
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from replay.recording import ErrorInfo
-from replay.torch_adapter import failures
+from replay.torch_adapter import failures, later
 
 
 def stop(error: ErrorInfo, trace: TracebackType) -> None:
     """Debug an error until the user quits. Speaks on stderr where stdout is no terminal: results go there."""
     trace = _without_ours(trace)
-    at, live = failing_place(trace)
+    at, place = failing_place(trace)
     guard: AbstractContextManager[Any] = nullcontext() if sys.stdout.isatty() else redirect_stdout(sys.stderr)
     with guard:
-        for line in _introduction(error, live=live):
+        for line in _introduction(error, place):
             _say(line)
         debugger = _PostMortem(at)
         debugger.reset()
@@ -32,15 +33,15 @@ def stop(error: ErrorInfo, trace: TracebackType) -> None:
             _say("a replay cannot be run again from here; give the command once more")
 
 
-def failing_place(trace: TracebackType) -> tuple[int, bool]:
-    """Which frame of a traceback to stop at, counted from its outermost, and whether it is a line of the program."""
-    files = []
+def failing_place(trace: TracebackType) -> tuple[int, CodeType | None]:
+    """Which frame of a traceback to stop at, counted from its outermost; with its code if that is the program's."""
+    codes = []
     step: TracebackType | None = trace
     while step is not None:
-        files.append(step.tb_frame.f_code.co_filename)
+        codes.append(step.tb_frame.f_code)
         step = step.tb_next
-    users = [at for at, file in enumerate(files) if failures.is_user_file(file)]
-    return (users[-1], True) if users else (len(files) - 1, False)
+    users = [at for at, code in enumerate(codes) if failures.is_user_file(code.co_filename)]
+    return (users[-1], codes[users[-1]]) if users else (len(codes) - 1, None)
 
 
 class _PostMortem(pdb.Pdb):
@@ -66,19 +67,18 @@ def _without_ours(trace: TracebackType) -> TracebackType:
     return step or trace
 
 
-def _introduction(error: ErrorInfo, *, live: bool) -> list[str]:
+def _introduction(error: ErrorInfo, place: CodeType | None) -> Iterator[str]:
     first = next((line for line in error.message.splitlines() if line.strip()), "")
-    lines = [f"{error.type}: {first}"]
-    if not live:
+    yield f"{error.type}: {first}"
+    if place is None:
         if error.user_frames:
             user = error.user_frames[-1]
-            lines.append(
-                f"the program's line, which was being compiled: {user.file}:{user.line} in {user.function}"
-            )
-            lines.append(f"    {user.code}")
-        lines.append("stopped where torch raised")
-    lines.append("up and down walk the stack, where shows it, q goes on to the verdict")
-    return lines
+            yield f"the program's line, which was being compiled: {user.file}:{user.line} in {user.function}"
+            yield f"    {user.code}"
+        yield "stopped where it was raised"
+    elif later.is_generated(place):
+        yield "compiled code keeps no line numbers; --backend uncompiled stops at the line, if it fails there too"
+    yield "up and down walk the stack, where shows it, q goes on to the verdict"
 
 
 def _say(line: str) -> None:

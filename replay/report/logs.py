@@ -11,9 +11,7 @@ from replay.torch_adapter.logs import Log
 def draw_logs(logs: list[Log], stream: TextIO, *, everything: bool) -> None:
     """Write the names in two groups. `everything`: also those that torch leaves out of its short list."""
     page = Page(stream)
-    page.line(
-        "--logs NAME,... : a name alone logs what is of interest, +NAME all, -NAME errors only", indent=0
-    )
+    page.line("--logs NAME,...: a name alone is at level INFO, +NAME at DEBUG, -NAME at ERROR", indent=0)
     page.line("all, or any module such as torch.fx, is a name too", indent=0)
     page.heading("Loggers")
     page.pairs((one.name, one.what) for one in logs if not one.artifact)

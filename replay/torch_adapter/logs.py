@@ -53,7 +53,7 @@ def shown(spec: str | None) -> Iterator[None]:
     if spec is None:
         yield
         return
-    check(spec)
+    spec = check(spec)
     logging = _internal()
     before, variable = features.require(logging, "_get_log_state")(), os.environ.get(VARIABLE)
     start = features.require(logging, "_init_logs")
@@ -67,8 +67,8 @@ def shown(spec: str | None) -> Iterator[None]:
         start()
 
 
-def check(spec: str) -> None:
-    """Raise UsageError, in one line, unless torch takes the spec."""
+def check(spec: str) -> str:
+    """The spec without blanks, which torch does not take everywhere. UsageError, in one line, for a wrong one."""
     words = [word.strip() for word in spec.split(",")]
     names = ["all", *(one.name for one in available())]
     for word in words:
@@ -78,11 +78,12 @@ def check(spec: str) -> None:
             hint = f"did you mean {' or '.join(near)}?" if near else "--logs help lists them"
             raise UsageError(f"--logs {word!r}: torch has no log of that name; {hint}")
     try:
-        features.require(_internal(), "_parse_log_settings")(spec)
+        features.require(_internal(), "_parse_log_settings")(",".join(words))
     except ValueError:
         raise UsageError(
             f"--logs {spec!r}: torch does not take it; --logs help lists what it takes"
         ) from None
+    return ",".join(words)
 
 
 def _is_module(name: str) -> bool:
