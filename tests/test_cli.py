@@ -305,6 +305,22 @@ def test_progress_shows_on_a_terminal_after_a_while_and_is_wiped(monkeypatch):
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
+def test_progress_asks_again_what_is_going_on(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, words = Terminal(), iter(["trial 1", "trial 2"])
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PERIOD", 0.01)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.shown(lambda: next(words, "trial 3")):
+        while "trial 3" not in terminal.getvalue():
+            pass
+    monkeypatch.undo()
+    assert "trial 1 ... 0 s" in terminal.getvalue()
+
+
 def test_progress_is_silent_in_a_pipe(monkeypatch):
     pipe = io.StringIO()
     monkeypatch.setattr(progress, "PATIENCE", 0.0)

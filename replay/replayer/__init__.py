@@ -4,10 +4,13 @@ launch       `run` and `observe`: options, the child process, how it ended
 trials       many replays of one bundle, side by side
 process      environment variables, caches, torch
 elsewhere    where: the recording's devices, others, fake ones
+settings     what was recorded, by name, and a replay without some of it
 task         one replay: what was asked, and what is to be told
 preparation  from the bundle to a function that is ready to be called
 session      the replay itself, in the child or in this process
 instruments  what an analysis adds to it
+listing      the instrument that lists the settings which act here
+debugger     `--pdb`
 seen         what the hooks report
 judgement    is it the recorded failure?
 ways         entering the compiler as the recorded program did
