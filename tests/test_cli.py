@@ -33,6 +33,7 @@ DEFAULTS = {
     "mode": None,
     "config": {},
     "env": {},
+    "without": (),
     "device": None,
     "fake": False,
     "compare": False,
@@ -113,6 +114,8 @@ def test_a_bundle_alone_is_replayed_as_recorded(replayer):
         (["--env", "A=1=2", "--env", "B="], {"env": {"A": "1=2", "B": ""}}),
         (["--logs", "+dynamo"], {"logs": "+dynamo"}),
         (["--artifacts", "out"], {"artifacts": "out"}),
+        (["--logs", "+dynamo", "--logs", "guards,aot"], {"logs": "+dynamo,guards,aot"}),
+        (["--without", "calls,env.A", "--without", "backward"], {"without": ("calls", "env.A", "backward")}),
         (["--timeout", "0"], {"timeout": 0.0}),
         (["--pdb"], {"pdb": True, "isolate": False}),
         (["--trust"], {}),
@@ -304,6 +307,22 @@ def test_progress_shows_on_a_terminal_after_a_while_and_is_wiped(monkeypatch):
     monkeypatch.undo()
     assert "compiling f\\x1b under eager ... 0 s" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_progress_asks_again_what_is_going_on(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, words = Terminal(), iter(["trial 1", "trial 2"])
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PERIOD", 0.01)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.shown(lambda: next(words, "trial 3")):
+        while "trial 3" not in terminal.getvalue():
+            pass
+    monkeypatch.undo()
+    assert "trial 1 ... 0 s" in terminal.getvalue()
 
 
 def test_progress_is_silent_in_a_pipe(monkeypatch):

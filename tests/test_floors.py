@@ -172,6 +172,7 @@ import replay.explanation, replay.report.explanation
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.triaged
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
+import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"
 """

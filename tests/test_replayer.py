@@ -181,7 +181,8 @@ def test_inductor_and_its_modes_are_backends_too(bundles):
         ({"function": ""}, "function pattern"),
         ({"function": 3}, "function pattern"),
         ({"function": "nothing_like_it"}, "matches no function; compiled here would be: .*Block.forward"),
-        ({"logs": "+dynamo"}, "child process only"),
+        ({"logs": "+dynmo"}, "did you mean dynamo"),
+        ({"without": ["state.nothing"]}, "no such setting in this recording"),
     ],
 )
 def test_an_option_that_cannot_be_honoured_is_a_usage_error(options, words, bundles):

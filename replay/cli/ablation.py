@@ -27,7 +27,9 @@ def run(path: Path, *, as_json: bool, quiet: bool, verbose: int, **options: Any)
             return "replaying with and without all settings"
         return f"trial {state['trials'] + 1}, at most {state['left']} settings left"
 
-    asked = {name: value for name, value in options.items() if name not in ("artifacts", "isolate", "logs", "pdb")}
+    asked = {
+        name: value for name, value in options.items() if name not in ("artifacts", "isolate", "logs", "pdb")
+    }
     with progress.shown(describe, enabled=not quiet):
         ablation = ablate(bundle, heard=heard, **asked)
     if as_json:

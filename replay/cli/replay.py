@@ -25,6 +25,20 @@ if TYPE_CHECKING:
     from replay.bundle import Bundle
     from replay.recording import Outcome
 
+
+def list_logs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """With `--logs help`, show what torch can log, and end; no bundle is needed for that."""
+    asked = [one for one in given if one in ("help", "+help")]
+    if not asked:
+        return given
+    from replay.report.logs import draw_logs
+    from replay.torch_adapter import logs
+
+    found = logs.available()
+    exits.write_result(lambda stream: draw_logs(found, stream, everything="+help" in asked))
+    raise click.exceptions.Exit(0)
+
+
 OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--backend",
@@ -90,7 +104,14 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         metavar="X",
         help="What --compare allows.  [default: as recorded, or torch's repro_tolerance]",
     ),
-    click.option("--logs", metavar="SPEC", help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks."),
+    click.option(
+        "--logs",
+        multiple=True,
+        metavar="SPEC",
+        is_eager=True,
+        callback=list_logs,
+        help="Log to stderr, as TORCH_LOGS says: +dynamo,graph_breaks. Repeatable; `help` lists the names.",
+    ),
     click.option(
         "--artifacts",
         metavar="DIR",
@@ -200,11 +221,16 @@ def _settle(options: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError(
             "--pdb needs the replay in this process; leave --isolate out", click.get_current_context()
         )
+    if options["pdb"] and (sys.stdin is None or sys.stdin.closed):
+        raise click.UsageError(
+            "--pdb reads its commands from standard input, and there is none", click.get_current_context()
+        )
     isolate = not options["pdb"] if options["isolate"] is None else options["isolate"]
     return {
         **options,
         "config": dict(options["config"]),
         "env": dict(options["env"]),
+        "logs": ",".join(options["logs"]) or None,
         "without": tuple(name for given in options["without"] for name in given),
         "isolate": isolate,
     }
@@ -216,8 +242,9 @@ def _run(path: Path, *, quiet: bool, verbose: int, **options: Any) -> Outcome:
     bundle = load(path)  # first, and without torch: an unreadable file is told at once
     from replay.replayer import run
 
-    # In this process the replayed code may print: that is no result of ours.
-    guard: AbstractContextManager[Any] = nullcontext() if options["pdb"] else redirect_stdout(sys.stderr)
+    # In this process the replayed code may print: that is no result of ours. A debugger needs the terminal itself.
+    debugs = options["pdb"] and sys.stdout.isatty()
+    guard: AbstractContextManager[Any] = nullcontext() if debugs else redirect_stdout(sys.stderr)
     with progress.shown(_describe(bundle, options["backend"]), enabled=not (quiet or options["pdb"])), guard:
         outcome: Outcome = run(bundle, verbose=verbose, **options)
     return outcome

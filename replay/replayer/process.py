@@ -11,7 +11,7 @@ from typing import Any
 from replay import isolation
 from replay.errors import UsageError
 from replay.recording import Manifest
-from replay.torch_adapter import distributed, environment, features
+from replay.torch_adapter import distributed, environment, features, logs
 
 Request = Mapping[str, Any]
 
@@ -24,12 +24,8 @@ def variables(manifest: Manifest, request: Request) -> Iterator[None]:
     set_recorded(manifest)
     if private is not None:
         os.environ.update(_private_caches(private))
-        if request["logs"]:
-            os.environ["TORCH_LOGS"] = request["logs"]
-    elif request["logs"]:
-        raise UsageError(
-            "--logs: works in a child process only; leave out --no-isolate, or set TORCH_LOGS yourself"
-        )
+    if request["logs"]:
+        os.environ.pop(logs.VARIABLE, None)  # --logs has the last word, when torch is loaded
     for name, value in request["env"].items():
         os.environ.pop(name, None)
         if value is not None:
@@ -58,14 +54,17 @@ def _private_caches(directory: Path) -> dict[str, str]:
     }
 
 
-def import_torch(request: Request) -> None:
-    """Import torch under the variables that are set; UsageError if it refuses the spec of `--logs`."""
+def import_torch() -> None:
+    """Import torch under the variables that are set; UsageError if it refuses what TORCH_LOGS says."""
     try:
         features.load()
-    except ValueError as error:
-        if not request["logs"]:
+    except ValueError:
+        spec = os.environ.get(logs.VARIABLE)
+        if spec is None:
             raise
-        raise UsageError(f"--logs {request['logs']!r}: {' '.join(str(error).split())[:300]}") from None
+        raise UsageError(
+            f"{logs.VARIABLE}={spec}: torch refuses it and cannot be imported; unset it, or see --logs help"
+        ) from None
 
 
 def installed(names: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ changes is put back. Options are checked in `replay.replayer.launch`; nothing is
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from replay import isolation, source
 from replay.bundle import load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Outcome
-from replay.replayer import elsewhere, instruments, judgement, process
+from replay.replayer import debugger, elsewhere, instruments, judgement, process
 from replay.replayer.preparation import Prepared, prepare
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
@@ -31,6 +30,7 @@ from replay.torch_adapter import (
     fakes,
     hooks,
     later,
+    logs,
     stances,
     state,
 )
@@ -57,7 +57,8 @@ def replay(request: Request) -> tuple[Outcome, dict[str, Any]]:
         bundle = stack.enter_context(load(request["path"]))
         stack.enter_context(process.variables(bundle.manifest, request))
         elsewhere.prepare(bundle.manifest)
-        process.import_torch(request)
+        process.import_torch()
+        stack.enter_context(logs.shown(request["logs"]))
 
         def attempt(place: elsewhere.Place) -> Outcome:
             outcome, found = _attempt(Task(bundle, request, place, started))
@@ -173,7 +174,7 @@ class _Replay:
             self.task.notes.append(str(stop))
         except BaseException as error:  # noqa: BLE001 - also SystemExit is an outcome
             self.seen.add_run(error)
-        if self.task.request["pdb"] and self.seen.errors:
+        if self.task.request["pdb"]:
             self._debug()
 
     def _differentiate(self, output: Any, *, expected: bool) -> None:
@@ -184,11 +185,11 @@ class _Replay:
             self.task.notes.append("the frame's output does not depend on anything that requires a gradient")
 
     def _debug(self) -> None:
-        import pdb
-
-        match = judgement.find_match(self.task, self.seen) or self.seen.errors[0]
-        trace = self.seen.traces[id(match)]
-        print(  # noqa: T201 - the debugger speaks
-            f"{match.type}: {match.message.splitlines()[0] if match.message else ''}", file=sys.stderr
-        )
-        pdb.post_mortem(trace)
+        match = judgement.find_match(self.task, self.seen)
+        errors = [
+            one for one in (match, *self.seen.errors) if one is not None and id(one) in self.seen.traces
+        ]
+        if errors and self.seen.traces[id(errors[0])] is not None:
+            debugger.stop(errors[0], self.seen.traces[id(errors[0])])
+        elif self.seen.errors:
+            self.task.notes.append("--pdb: nothing was raised, so there is nowhere to stop")

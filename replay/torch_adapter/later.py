@@ -95,6 +95,12 @@ def failing_frame(error: BaseException) -> tuple[LiveFrame, TracebackType] | Non
     return found
 
 
+def is_generated(code: CodeType) -> bool:
+    """Whether Dynamo made the code object: it bears the program's file and name, and few of its lines."""
+    original = features.require(features.module("torch._dynamo.convert_frame"), "orig_code_map")
+    return code in original
+
+
 def frames_of(error: BaseException) -> list[LiveFrame]:
     """The compiled frames that an error came through, innermost first."""
     original = features.require(features.module("torch._dynamo.convert_frame"), "orig_code_map")
