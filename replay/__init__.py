@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from replay._version import __version__
 
 if TYPE_CHECKING:
-    from replay.ablated import Ablation
     from replay.ablation import ablate
     from replay.bundle import Bundle, load
     from replay.diagnosis import triage
@@ -29,15 +28,16 @@ if TYPE_CHECKING:
         UnsupportedTorchError,
         UsageError,
     )
-    from replay.explained import Explanation
     from replay.explanation import explain
-    from replay.profiled import Profile
+    from replay.findings.ablation import Ablation
+    from replay.findings.explanation import Explanation
+    from replay.findings.profile import Profile
+    from replay.findings.triage import Triage
     from replay.profiling import profile
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
     from replay.torch_adapter.backends import backends
-    from replay.triaged import Triage
 
 __all__ = [
     "Ablation",
@@ -65,17 +65,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Ablation": "replay.ablated",
+    "Ablation": "replay.findings.ablation",
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
-    "Explanation": "replay.explained",
+    "Explanation": "replay.findings.explanation",
     "FormatVersionError": "replay.errors",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
-    "Profile": "replay.profiled",
+    "Profile": "replay.findings.profile",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
-    "Triage": "replay.triaged",
+    "Triage": "replay.findings.triage",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
     "ablate": "replay.ablation",

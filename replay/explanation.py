@@ -15,7 +15,7 @@ import msgspec
 
 from replay.bundle import Bundle, load
 from replay.errors import UsageError
-from replay.explained import ExplainedFrame, Explanation
+from replay.findings.explanation import ExplainedFrame, Explanation
 from replay.recording import Outcome
 from replay.replayer import Observed, observe
 from replay.replayer.launch import TIMEOUT

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from programs import here, no_relu, python, recorded, write
 
 import replay
-from replay.ablated import Ablation, Setting
 from replay.ablation import search, trying
 from replay.cli.application import application
 from replay.errors import ReplayError, UsageError
+from replay.findings.ablation import Ablation, Setting
 from replay.recording import ErrorInfo, Outcome
 from replay.replayer import Trial, Trials, observe, settings
 from replay.report.ablation import command_line, draw_ablation

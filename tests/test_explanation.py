@@ -20,7 +20,7 @@ from programs import ROOT, imported, python, recorded
 import replay
 from replay.cli import main
 from replay.errors import UsageError
-from replay.explained import Explanation
+from replay.findings.explanation import Explanation
 from replay.report.explanation import draw_explanation, summarise
 from replay.report.plain import explanation_json
 from replay.torch_adapter import complaints, dissection

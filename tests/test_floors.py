@@ -15,15 +15,10 @@ PACKAGE = ROOT / "replay"
 
 FLOORS = {
     "_version": 0,
-    "backend_info": 0,
-    "compared": 0,
     "errors": 0,
-    "explained": 0,
+    "findings": 0,
     "plain": 0,
-    "profiled": 0,
     "recording": 0,
-    "ablated": 0,
-    "triaged": 0,
     "bundle": 1,
     "fingerprint": 1,
     "selection": 1,
@@ -119,7 +114,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
-    0: ["errors", "compared", "recording", "ablated", "explained", "profiled", "triaged"],
+    0: ["errors", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],
@@ -170,7 +165,7 @@ assert not {"click", "rich", "msgpack.torch"} & set(sys.modules), "import replay
 import replay.cli.application, replay.cli.inspect, replay.cli.replay, replay.cli.explain
 import replay.explanation, replay.report.explanation
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
-import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.triaged
+import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.findings.triage
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
 import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"

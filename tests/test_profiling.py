@@ -23,7 +23,7 @@ import replay
 from replay import profiling
 from replay.cli.application import application
 from replay.errors import UsageError
-from replay.profiled import PHASES, Compilation, Hotspot, Measured, Profile, Timing
+from replay.findings.profile import PHASES, Compilation, Hotspot, Measured, Profile, Timing
 from replay.profiling import measuring, tracing
 from replay.recording import UserFrame
 from replay.replayer import observe

@@ -22,10 +22,10 @@ from replay.cli import triage as command
 from replay.cli.application import application
 from replay.diagnosis import bisection, ladder, sentences, verdict
 from replay.diagnosis.course import Progress
+from replay.findings.triage import Bisected, Rung, Triage
 from replay.recording import CompileInfo, Difference, Drift, ErrorInfo, Missing, TensorSpec, UserFrame
 from replay.report.plain import triage_json
 from replay.report.triage import draw_triage
-from replay.triaged import Bisected, Rung, Triage
 
 STANDARD = ladder.STANDARD
 LINE = UserFrame("/home/ann/model.py", 7, "forward", "return x @ weight")

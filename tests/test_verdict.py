@@ -8,8 +8,8 @@ import pytest
 from gold import assert_gold
 from specimens import DIFFERENT, ERROR, MISSING, PASSED, REPRODUCED
 
-from replay.compared import Comparison
 from replay.recording import Difference, Drift, Missing
+from replay.recording.comparison import Comparison
 from replay.report.plain import outcome_json
 from replay.report.verdict import draw_verdict, summarise_drift
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from replay.ablated import Ablation, Setting
 from replay.ablation.search import minimise
 from replay.bundle import Bundle, load
 from replay.errors import ReplayError
+from replay.findings.ablation import Ablation, Setting
 from replay.recording import Outcome
 from replay.replayer import Trial, Trials, settings
 from replay.replayer.launch import TIMEOUT

@@ -12,7 +12,7 @@ from replay.cli.values import at_least_one, bundle_path, seconds
 
 if TYPE_CHECKING:
     from replay.diagnosis.course import Progress
-    from replay.triaged import Triage
+    from replay.findings.triage import Triage
 
 
 @click.command("triage")

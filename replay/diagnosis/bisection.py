@@ -7,8 +7,8 @@ import msgspec
 from replay.bundle import Bundle
 from replay.diagnosis.ladder import COMMON
 from replay.diagnosis.verdict import Verdict, is_ended
+from replay.findings.triage import Bisected, Fault, Rung
 from replay.replayer import Trial, Trials
-from replay.triaged import Bisected, Fault, Rung
 
 BUDGET = 180.0
 """Seconds after which no further step of the search begins."""

@@ -11,9 +11,9 @@ from replay.bundle import Bundle, load
 from replay.diagnosis import bisection, ladder, sentences, verdict
 from replay.diagnosis.verdict import Verdict
 from replay.errors import UsageError
+from replay.findings.triage import Bisected, Rung, Triage
 from replay.recording import Manifest
 from replay.replayer import Trials
-from replay.triaged import Bisected, Rung, Triage
 
 TIMEOUT = 1800.0
 """Seconds for each replay, unless told otherwise."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replay.errors import UsageError
+from replay.findings.triage import Rung
 from replay.recording import Manifest
 from replay.replayer import Trial, Trials
-from replay.triaged import Rung
 
 UNCOMPILED = "uncompiled"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from replay.diagnosis.ladder import UNCOMPILED
 from replay.diagnosis.likeness import root_type
 from replay.diagnosis.verdict import Verdict, is_ended
+from replay.findings.triage import Bisected, Fault, Rung
 from replay.recording import DIED, ErrorInfo, Manifest, UserFrame, made_up
-from replay.triaged import Bisected, Fault, Rung
 
 _LAYERS: dict[Fault, str] = {
     "dynamo": "TorchDynamo",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from replay.diagnosis.ladder import STANDARD, UNCOMPILED, height, is_as_recorded, is_entry
 from replay.diagnosis.likeness import alike, of_operation, root_type
+from replay.findings.triage import Bisected, Fault, Rung
 from replay.recording import ErrorInfo, Manifest, UserFrame
-from replay.triaged import Bisected, Fault, Rung
 
 _OF_RUNG: dict[str, Fault] = {
     "eager": "dynamo",

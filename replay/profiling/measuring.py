@@ -16,7 +16,7 @@ import msgspec
 
 from replay.bundle import Bundle, load
 from replay.errors import UsageError
-from replay.profiled import Compilation, Hotspot, Measured, Profile, Timing
+from replay.findings.profile import Compilation, Hotspot, Measured, Profile, Timing
 from replay.profiling import tracing
 from replay.recording import made_up
 from replay.replayer import Trial, Trials

@@ -37,7 +37,7 @@ class Bisection(Instrument):
         self._finding.update(steps=self._steps, others=self._others, seconds=time.perf_counter() - begun)
 
     def found(self, outcome: Outcome) -> dict[str, Any]:
-        """The fields of `replay.triaged.Bisected`."""
+        """The fields of `replay.findings.triage.Bisected`."""
         return {"backend": self._backend, **self._finding}
 
     def _search(self, task: Task, begun: float) -> bisecting.Found | None:

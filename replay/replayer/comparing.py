@@ -15,9 +15,9 @@ from types import CodeType
 from typing import Any
 
 from replay import isolation, source
-from replay.compared import Blame, Comparison
 from replay.errors import ReplayError
 from replay.recording import Difference, Outcome
+from replay.recording.comparison import Blame, Comparison
 from replay.replayer import likeness, twins
 from replay.replayer.instruments import Instrument
 from replay.replayer.preparation import Prepared, prepare

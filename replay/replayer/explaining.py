@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 from replay import source
-from replay.explained import ExplainedFrame, Graph, GraphBreak
+from replay.findings.explanation import ExplainedFrame, Graph, GraphBreak
 from replay.recording import ErrorInfo, Outcome
 from replay.replayer.instruments import Instrument
 from replay.replayer.preparation import Prepared, torch_version
@@ -50,7 +50,7 @@ class Explaining(Instrument):
         )
 
     def found(self, outcome: Outcome) -> dict[str, Any]:
-        """Plain data: frames as `replay.explained` has them."""
+        """Plain data: frames as `replay.findings.explanation` has them."""
         return {
             "frames": [asdict(one) for one in self._frames],
             "own": self._own,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from replay.compared import Comparison
 from replay.recording import Difference
+from replay.recording.comparison import Comparison
 from replay.replayer.twins import Run
 from replay.torch_adapter import deviation, holdings
 from replay.torch_adapter.deviation import Trio

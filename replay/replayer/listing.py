@@ -13,8 +13,8 @@ from typing import Any
 
 import msgpack
 
-from replay.ablated import Setting
 from replay.errors import UsageError
+from replay.findings.ablation import Setting
 from replay.replayer import settings
 from replay.replayer.instruments import Instrument
 from replay.replayer.preparation import Prepared

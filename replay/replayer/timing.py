@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from replay import isolation
-from replay.profiled import Compilation, Hotspot, Timing
+from replay.findings.profile import Compilation, Hotspot, Timing
 from replay.recording import Outcome
 from replay.replayer.instruments import Instrument
 from replay.replayer.preparation import Prepared

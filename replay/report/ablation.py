@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from replay.ablated import Ablation, Setting
+from replay.findings.ablation import Ablation, Setting
 from replay.report.page import Page
 from replay.report.setup import python_lines, variables
 from replay.report.text import clean_line, count, headline, short_type, show_seconds, show_value

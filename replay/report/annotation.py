@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from replay.explained import ExplainedFrame, Explanation
+from replay.findings.explanation import ExplainedFrame, Explanation
 from replay.recording import UserFrame
 from replay.report.page import Page
 from replay.report.text import clean

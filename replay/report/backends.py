@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
-from replay.backend_info import BackendInfo
+from replay.findings.backends import BackendInfo
 from replay.report.page import Page
 
 COLUMN = 26

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from replay.explained import GuardInfo
+from replay.findings.explanation import GuardInfo
 from replay.report.page import Page
 from replay.report.text import clean_line
 

@@ -1,4 +1,4 @@
-"""What the compiler made of a frame, for people. Draws what `replay.explained` holds, and finds nothing out."""
+"""What the compiler made of a frame, for people. Finds nothing out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from replay.explained import ExplainedFrame, Explanation, Graph, GraphBreak, GraphInput
+from replay.findings.explanation import ExplainedFrame, Explanation, Graph, GraphBreak, GraphInput
 from replay.recording import ErrorInfo
 from replay.report.annotation import draw_annotated, place_of
 from replay.report.conditions import draw_guards

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.ablated import Ablation
-from replay.backend_info import BackendInfo
-from replay.explained import Explanation
+from replay.findings.ablation import Ablation
+from replay.findings.backends import BackendInfo
+from replay.findings.explanation import Explanation
+from replay.findings.profile import Profile
+from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
-from replay.profiled import Profile
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
-from replay.triaged import Triage
 
 __all__ = ["explanation_json", "manifest_json", "outcome_json", "to_plain"]
 

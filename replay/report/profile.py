@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TextIO
 
-from replay.profiled import PHASES, Compilation, Hotspot, Measured, Profile, Timing
+from replay.findings.profile import PHASES, Compilation, Hotspot, Measured, Profile, Timing
 from replay.recording import UserFrame
 from replay.report.page import Page
 from replay.report.text import headline, show_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from replay.ablated import Setting
+from replay.findings.ablation import Setting
 from replay.recording import Outcome
 from replay.torch_adapter.configs import MODULES
 

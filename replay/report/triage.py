@@ -7,11 +7,11 @@ from typing import TextIO
 
 from rich.text import Text
 
+from replay.findings.triage import Bisected, Rung, Triage
 from replay.recording import ErrorInfo
 from replay.report.page import INDENT, Page
 from replay.report.text import clean_line, headline, short_type, shorten, show_seconds
 from replay.report.verdict import STYLES, draw_drift, summarise_drift
-from replay.triaged import Bisected, Rung, Triage
 
 TITLES = ("backend", "status", "stage", "seconds", "graphs", "breaks")
 NUMBERS = (3, 4, 5)

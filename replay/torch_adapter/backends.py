@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from replay.backend_info import BackendInfo, Group
+from replay.findings.backends import BackendInfo, Group
 from replay.torch_adapter import features
 
 UNCOMPILED = "uncompiled"

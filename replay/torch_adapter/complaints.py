@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.explained import GraphBreak
+from replay.findings.explanation import GraphBreak
 from replay.recording import UserFrame
 
 _PARTS = ("Explanation:", "Hint:", "Developer debug context:")

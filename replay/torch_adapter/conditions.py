@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replay.explained import GuardInfo
+from replay.findings.explanation import GuardInfo
 from replay.recording import UserFrame
 from replay.torch_adapter import failures, features
 from replay.torch_adapter.dissection import users

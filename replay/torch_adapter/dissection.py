@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any
 
 from replay import source
-from replay.explained import Graph, GraphInput, Inlined, Op, Symbol, TensorInfo
+from replay.findings.explanation import Graph, GraphInput, Inlined, Op, Symbol, TensorInfo
 from replay.recording import UserFrame
 from replay.torch_adapter import failures, features
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from replay.explained import Graph, GuardInfo
+from replay.findings.explanation import Graph, GuardInfo
 from replay.torch_adapter import conditions, dissection, features
 from replay.torch_adapter.patching import patched, wrapped_compiler
 

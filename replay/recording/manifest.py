@@ -1,7 +1,5 @@
-"""Frozen data: what a bundle's manifest says, and what a replay's outcome says.
+"""Frozen data: what a bundle's manifest says.
 
-Only plain values live here (strings, numbers, tuples, mappings), so that everything can be written as
-MessagePack or JSON and read without torch. Nothing here opens files, imports torch or formats text.
 Field order is not significant; names are the keys of `manifest.msgpack` (see docs/bundle-format.md).
 """
 
@@ -11,69 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from replay.compared import Comparison
-
-Stage = Literal[
-    "dynamo",
-    "aot_autograd",
-    "backend",
-    "inductor",
-    "backward",
-    "runtime",
-    "accuracy",
-    "recompile_limit",
-    "graph_break",
-]
-"""Where a failure happened; the words of the contract."""
-
-Event = Literal["failure", "graph_break", "recompile", "accuracy", "success"]
-"""What made the recorder write a bundle."""
-
-DIED = "ProcessDied"
-"""An ErrorInfo's type where the process did not survive the failure, so that nobody saw an exception."""
-
-Status = Literal["passed", "reproduced", "different", "missing"]
-"""A replay's verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class UserFrame:
-    """One line of the user's own code in a stack, outermost first in a sequence of them."""
-
-    file: str  # as the user's interpreter named it
-    line: int  # 1-based
-    function: str  # the code object's name
-    code: str  # the line's text, stripped; empty where the text is not known
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
-    """A failure: what a person sees, and what tells it from other failures."""
-
-    type: str  # fully qualified: "torch._dynamo.exc.Unsupported"
-    message: str  # str(exception), complete, without our own note
-    stage: Stage
-    fingerprint: str  # see replay.fingerprint
-    user_frames: tuple[UserFrame, ...] = ()
-    inner_type: str | None = None  # the exception that the compiler wrapped, where there is one
-    gb_type: str | None = None  # torch's name for the kind of graph break
-    raised_in: str | None = None  # innermost torch frame, "torch/_dynamo/exc.py:unimplemented"
-    traceback: str = ""  # as Python prints it, for people
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Compiled code computed something else than uncompiled code did."""
-
-    where: str  # "output 0", "gradient of x", "x, which the graph writes to"
-    index: tuple[int, ...]  # where the deviation is largest
-    compiled: float  # the three values there (absolute values of complex numbers)
-    uncompiled: float
-    reference: float  # in float64; uncompiled where the graph cannot be run so
-    error: float  # root mean square deviation of compiled from the reference; inf: another shape
-    baseline: float  # and of uncompiled
-    tolerance: float  # that was allowed
-    place: tuple[str, int, str] | None = None  # file, line and function of the program that computed it
+from replay.recording.failure import Difference, ErrorInfo, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,55 +200,3 @@ def made_up(storages: Mapping[str, StorageSpec]) -> dict[str, int]:
         for key, one in storages.items()
         if one.entry is None and one.length and not key.startswith("d")
     }
-
-
-@dataclass(frozen=True, slots=True)
-class FrameOutcome:
-    """What the replay saw of one code object."""
-
-    function: str
-    file: str
-    line: int
-    compiles: int
-    graph_breaks: int
-    seconds: float  # spent compiling
-    graphs: int = 0  # that a backend compiled
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """One thing that differs between the recording's environment and this one."""
-
-    name: str  # "torch", "config.inductor.cpp.cxx", "threads"
-    recorded: str
-    here: str
-
-
-@dataclass(frozen=True, slots=True)
-class Artifacts:
-    """The files that a replay has left, where it was asked to."""
-
-    directory: str
-    files: tuple[str, ...]  # relative to it, with forward slashes
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a replay; `replay.run` returns it and `--json` prints it."""
-
-    bundle: str
-    status: Status
-    backend: str
-    function: str
-    error: ErrorInfo | None
-    recorded_error: ErrorInfo | None
-    frames: tuple[FrameOutcome, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)  # load, compile, run, total
-    drift: tuple[Drift, ...] = ()
-    missing: tuple[Missing, ...] = ()
-    reason: str = ""  # of a recompile that happened again: the guard that failed, in torch's words
-    recorded_reason: str = ""  # of a recorded recompile
-    difference: Difference | None = None  # of wrong numbers, as measured here
-    comparison: Comparison | None = None  # of the whole frame, where one was asked for
-    notes: tuple[str, ...] = ()  # what a reader of the verdict should know
-    artifacts: Artifacts | None = None

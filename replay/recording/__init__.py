@@ -1,0 +1,58 @@
+"""Frozen data: what a bundle's manifest says, and what a replay's outcome says.
+
+Only plain values live here (strings, numbers, tuples, mappings), so that everything can be written as
+MessagePack or JSON and read without torch. Nothing here opens files, imports torch or formats text.
+
+failure     an error, its place, wrong numbers
+manifest    all that a bundle says of itself
+comparison  what a comparison with uncompiled code looked at
+outcome     what came of a replay
+"""
+
+from replay.recording.comparison import Blame, Comparison
+from replay.recording.failure import DIED, Difference, ErrorInfo, Event, Stage, Status, UserFrame
+from replay.recording.manifest import (
+    CallInfo,
+    CompileInfo,
+    Entry,
+    Environment,
+    FrameInfo,
+    InputInfo,
+    LeftOut,
+    Manifest,
+    Missing,
+    StorageSpec,
+    Substitution,
+    TensorSpec,
+    made_up,
+)
+from replay.recording.outcome import Artifacts, Drift, FrameOutcome, Outcome
+
+__all__ = [
+    "DIED",
+    "Artifacts",
+    "Blame",
+    "CallInfo",
+    "Comparison",
+    "CompileInfo",
+    "Difference",
+    "Drift",
+    "Entry",
+    "Environment",
+    "ErrorInfo",
+    "Event",
+    "FrameInfo",
+    "FrameOutcome",
+    "InputInfo",
+    "LeftOut",
+    "Manifest",
+    "Missing",
+    "Outcome",
+    "Stage",
+    "Status",
+    "StorageSpec",
+    "Substitution",
+    "TensorSpec",
+    "UserFrame",
+    "made_up",
+]
