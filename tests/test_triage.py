@@ -20,7 +20,7 @@ import replay
 from replay.cli import progress
 from replay.cli import triage as command
 from replay.cli.application import application
-from replay.diagnosis import bisection, ladder, sentences, verdict
+from replay.diagnosis import bisection, ladder, likeness, sentences, verdict
 from replay.diagnosis.course import Progress
 from replay.findings.triage import Bisected, Rung, Triage
 from replay.recording import CompileInfo, Difference, Drift, ErrorInfo, Missing, TensorSpec, UserFrame
@@ -563,3 +563,25 @@ def test_the_command_says_the_sentence_in_a_process_of_its_own(bundle):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "nothing fails here, as when it was recorded\n"
+
+
+KERNEL = (
+    "at 4:26:\ndef halves(source):\n    tl.store(target, a + b)\n               ^\nValueError: shapes differ"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "same"),
+    [
+        (f"CompilationError: {KERNEL}\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace", True),
+        (
+            "CompilationError: at 9:2:\ndef other(source):\n    tl.load(source)\nValueError: no such thing",
+            False,
+        ),
+    ],
+)
+def test_a_wrapped_message_is_the_same_failure_only_if_it_holds_the_whole_of_the_other(message, same):
+    """A kernel that does not compile names a line of the kernel; the frames above it differ by backend."""
+    kind = "triton.compiler.errors.CompilationError"
+    wrapped = error("torch._inductor.exc.InductorError", "inductor", None, message, inner_type=kind)
+    assert likeness.alike(wrapped, error(kind, "runtime", LINE, KERNEL)) is same

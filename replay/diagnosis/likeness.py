@@ -19,6 +19,10 @@ _OVER_FAKES = (
 """Where Dynamo tells which exception an operation raised (torch >= 2.11, and before)."""
 
 
+_SPEAKS = re.compile(r"[^\W\d_]{3,}\W+[^\W\d_]{3,}")
+"""Two words at least: "at 4:26:" could stand over anything."""
+
+
 def alike(one: ErrorInfo | None, two: ErrorInfo | None) -> bool:
     """Whether the same exception came of the same line, or says the same where running code names no line.
 
@@ -32,7 +36,7 @@ def alike(one: ErrorInfo | None, two: ErrorInfo | None) -> bool:
         return True
     if root_type(one) != root_type(two):
         return False
-    return together or ("runtime" in (one.stage, two.stage) and _said(one) == _said(two) != "")
+    return together or ("runtime" in (one.stage, two.stage) and _say_the_same(one, two))
 
 
 def root_type(error: ErrorInfo) -> str:
@@ -55,7 +59,15 @@ def _plain(place: UserFrame) -> tuple[str, str, int]:
     return place.function, place.code, 0 if place.code else place.line
 
 
-def _said(error: ErrorInfo) -> str:
-    """The message's first line without numbers and addresses."""
-    lines = (line for line in error.message.splitlines() if line.strip())
-    return fingerprint.normalise(next(lines, ""))
+def _say_the_same(one: ErrorInfo, two: ErrorInfo) -> bool:
+    """Whether the messages begin with the same words, or one holds the whole of the other: compilers wrap and add."""
+    first, second = sorted((_words(one), _words(two)), key=len)
+    heads = {_words(error, lines=1) for error in (one, two)}
+    return bool(first) and (first in second or (len(heads) == 1 and bool(_SPEAKS.search(heads.pop()))))
+
+
+def _words(error: ErrorInfo, lines: int | None = None) -> str:
+    """The message's first lines without numbers and addresses, and without the wrapped exception's name before them."""
+    text = error.message.removeprefix(f"{root_type(error)}: ")
+    kept = [line for line in text.splitlines() if line.strip()]
+    return fingerprint.normalise("\n".join(kept[:lines]))

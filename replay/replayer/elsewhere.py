@@ -103,7 +103,7 @@ class Place:
 
 def prepare(manifest: Manifest) -> None:
     """What must happen before Dynamo is imported."""
-    if manifest.environment.gpus and not devices.cuda_count():
+    if manifest.environment.gpus and (devices.are_absent() or not devices.cuda_count()):
         kernels.prepare_interpreter()
 
 

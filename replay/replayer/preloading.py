@@ -20,9 +20,10 @@ def preload(request: Mapping[str, Any]) -> None:
 
     The recording's environment variables stay set: torch reads some of them when it is imported.
     """
-    with load(request["path"]) as bundle, devices.asked_gently():
+    with load(request["path"]) as bundle:
         process.set_recorded(bundle.manifest)
-        elsewhere.prepare(bundle.manifest)
+        if devices.are_absent():
+            elsewhere.prepare(bundle.manifest)
         features.load()
         if _reaches_a_backend(bundle.manifest):
             features.load_inductor()

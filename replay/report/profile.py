@@ -11,6 +11,8 @@ from replay.recording import UserFrame
 from replay.report.page import Page
 from replay.report.text import headline, show_size
 
+NAME = 44
+"""Letters of an operator's or kernel's name, unless all is to be seen."""
 HOTSPOTS = 8
 FAINT = 0.005
 """Phases below this share of a total are left to -v."""
@@ -173,7 +175,15 @@ def draw_hotspots(page: Page, row: Measured, *, verbose: int) -> None:
     page.heading(f"Operators and kernels: {row.backend}", "own time in one run, under torch's profiler")
     page.table(
         ("time", "share", "calls", "name"),
-        [(show_duration(one.seconds), f"{one.share:.1%}", f"{one.calls:g}", _name(one)) for one in shown],
+        [
+            (
+                show_duration(one.seconds),
+                f"{one.share:.1%}",
+                f"{one.calls:.4g}",
+                _name(one, whole=bool(verbose)),
+            )
+            for one in shown
+        ],
         right=(0, 1, 2),
     )
     left = len(row.hotspots) - len(shown)
@@ -181,9 +191,13 @@ def draw_hotspots(page: Page, row: Measured, *, verbose: int) -> None:
         page.line(f"... {left} more (-v lists them)", style="dim")
 
 
-def _name(one: Hotspot) -> str:
+def _name(one: Hotspot, *, whole: bool) -> str:
+    """Of a generated name, which can have hundreds of letters, the beginning and the end tell most."""
     device = "" if one.device == "cpu" else f" on {one.device}"
-    return f"{one.name}{device}{_lines(one.places)}"
+    name = one.name
+    if not whole and len(name) > NAME:
+        name = f"{name[: NAME - 16]}...{name[-13:]}"
+    return f"{name}{device}{_lines(one.places)}"
 
 
 def _lines(places: Sequence[UserFrame]) -> str:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from replay.errors import UsageError
 from replay.torch_adapter import features
 
-_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_DEVICE_FILES = ("nvidia", "dxg", "kfd")
+"""In /dev: the drivers of NVIDIA, of Windows's subsystem for Linux, of AMD."""
 _CHOICE = re.compile(r"^(cpu|cuda(?::\d+)?)$")
 
 
@@ -23,20 +25,14 @@ def cuda_count() -> int:
     return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
 
 
-@contextmanager
-def asked_gently() -> Iterator[None]:
-    """Inside, asking whether there is CUDA asks NVML and starts no driver, so that this process may still be forked.
+def are_absent() -> bool:
+    """Whether there surely is no CUDA device. Unlike `cuda_count` it starts no driver: a process that did cannot fork.
 
-    https://docs.pytorch.org/docs/stable/cuda_environment_variables.html
+    Linux lists the devices that a driver serves: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/
     """
-    before = os.environ.get(_BY_NVML)
-    os.environ[_BY_NVML] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(_BY_NVML)
-        if before is not None:
-            os.environ[_BY_NVML] = before
+    return sys.platform.startswith("linux") and not any(
+        name.startswith(_DEVICE_FILES) for name in os.listdir("/dev")
+    )
 
 
 def started_before_fork() -> bool:

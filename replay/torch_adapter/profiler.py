@@ -22,6 +22,8 @@ from replay.torch_adapter.patching import patched
 _CPP = "cpp_"
 """How the names of Inductor's C++ kernels begin."""
 _MEMORY = "[memory]"
+_ITS_OWN = frozenset({"Activity Buffer Request", "ProfilerStep*"})
+"""What the profiler itself takes time for, in its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def profiled(run: Callable[[], object], runs: int) -> Profiled:
                     run()
     events = _exported(profile)
     return Profiled(
-        table=tuple(_own(one) for one in profile.key_averages()),
+        table=tuple(_own(one) for one in profile.key_averages() if one.key not in _ITS_OWN),
         events=tuple(_events(events, started)),
         peak=_peak(events),
     )
