@@ -16,7 +16,7 @@ from replay.cli.values import bundle_path
 
 @click.command("explain")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@with_options(without=("pdb", "trust", "quiet", "artifacts", "verbose", "as_json"))
+@with_options(without=("artifacts", "as_json", "compare", "pdb", "quiet", "tolerance", "trust", "verbose"))
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Every input, guard and inlined function.")
 def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:

@@ -22,11 +22,12 @@ def preload(request: Mapping[str, Any]) -> None:
     """
     with load(request["path"]) as bundle:
         process.set_recorded(bundle.manifest)
-        if devices.are_absent():
+        alone = devices.are_absent()
+        if alone:
             elsewhere.prepare(bundle.manifest)
         features.load()
-        if _reaches_a_backend(bundle.manifest):
-            features.load_inductor()
+        if alone and _reaches_a_backend(bundle.manifest):
+            features.load_inductor()  # where there is a device, this starts its driver
     import_module("replay.replayer.session")
 
 
