@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from replay.cli import exits, progress
-from replay.cli.replay import with_options
+from replay.cli.options import settle, with_options
 from replay.cli.values import bundle_path
 
 
@@ -27,13 +27,11 @@ def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
     from replay.bundle import load
 
     bundle = load(path)
-    isolate = options.pop("isolate") is not False
-    settings = {**options, "config": dict(options["config"]), "env": dict(options["env"])}
     from replay.explanation import explain
 
     what = f"explaining {bundle.manifest.frame.function}"
     with progress.shown(what), redirect_stdout(sys.stderr):
-        explained = explain(bundle, isolate=isolate, **settings)
+        explained = explain(bundle, **settle(options))
     if as_json:
         from replay.report.plain import explanation_json
 
