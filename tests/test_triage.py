@@ -585,3 +585,17 @@ def test_a_wrapped_message_is_the_same_failure_only_if_it_holds_the_whole_of_the
     kind = "triton.compiler.errors.CompilationError"
     wrapped = error("torch._inductor.exc.InductorError", "inductor", None, message, inner_type=kind)
     assert likeness.alike(wrapped, error(kind, "runtime", LINE, KERNEL)) is same
+
+
+def test_a_success_that_computes_wrong_numbers_is_found_and_the_numbers_are_compared_only_then(tmp_path):
+    def positive(x):
+        return torch.relu(x - 1)
+
+    wrong = "relu_accuracy_error_TESTING_ONLY"
+    run = recorded(tmp_path, lambda: torch.compile(positive, backend=wrong)(torch.zeros(4)), on="all")
+    found = replay.triage(run.bundles[0], backends=["eager", wrong], jobs=2)
+    assert [rung.status for rung in found.rungs] == ["passed", "different"]
+    assert (found.fault, found.rungs[1].error.stage) == ("numerics", "accuracy")
+    assert found.sentence.startswith(f"numerics of the backend {wrong}: output is off by ")
+    blind = replay.triage(run.bundles[0], backends=[wrong], jobs=1, compare=False)
+    assert blind.fault == "none"

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     default=True,
     help="Where Inductor fails, search on for the pass or the lowering.  [default: --bisect]",
 )
+@click.option(
+    "--compare/--no-compare",
+    default=None,
+    help="Hold every replay's numbers against uncompiled code.  [default: where the recording is of a success]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the triage as one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict's sentence alone.")
 @click.option("-v", "--verbose", count=True, help="All notes and all drift.")
@@ -53,6 +58,7 @@ def command(
     timeout: float,
     jobs: int | None,
     bisect: bool,
+    compare: bool | None,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -78,7 +84,15 @@ def command(
             state[0] = _describe(bundle.manifest.frame.function, now)
 
         with progress.shown(lambda: state[0], enabled=not quiet):
-            found = triage(bundle, backends=backends, timeout=timeout, jobs=jobs, bisect=bisect, heard=heard)
+            found = triage(
+                bundle,
+                backends=backends,
+                timeout=timeout,
+                jobs=jobs,
+                bisect=bisect,
+                compare=compare,
+                heard=heard,
+            )
     _show(found, as_json=as_json, verbose=-1 if quiet else verbose)
     return exits.STATUS_CODES["missing"] if found.fault == "unknown" else 0
 

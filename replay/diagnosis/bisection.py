@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from replay.bundle import Bundle
-from replay.diagnosis.ladder import COMMON
 from replay.diagnosis.verdict import Verdict, is_ended
 from replay.findings.triage import Bisected, Fault, Rung
 from replay.replayer import Trial, Trials
@@ -35,15 +33,11 @@ def applies(verdict: Verdict) -> bool:
     return verdict.fault in _FAULTS and rung.backend in _BACKENDS and verdict.below is not None
 
 
-def search(bundle: Bundle, rung: Rung, timeout: float | None = None) -> Bisected:
-    """Search in the backend of a rung that fails; a search that ends without a result says why.
-
-    `timeout`: seconds for one replay, which bounds the whole search where it is less than LIMIT.
-    """
+def search(trials: Trials, rung: Rung) -> Bisected:
+    """Search in the backend of a rung that fails; a search that ends without a result says why."""
     wanted = (rung.error.inner_type or rung.error.type) if rung.error is not None else ""
     asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
-    with Trials(bundle, jobs=1, timeout=min(timeout or LIMIT, LIMIT)) as trials:
-        [trial] = trials.run([Trial({**COMMON, **rung.options}, {"bisect": asked})])
+    [trial] = trials.run([Trial(rung.options, {"bisect": asked}, limit=LIMIT)])
     if "bisect" in trial.found:
         return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
     return Bisected(rung.backend, gave_up=_why(trial))

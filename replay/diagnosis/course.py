@@ -35,6 +35,7 @@ def triage(
     timeout: float | None = TIMEOUT,
     jobs: int | None = None,
     bisect: bool = True,
+    compare: bool | None = None,
     heard: Callable[[Progress], None] | None = None,
 ) -> Triage:
     """Say which part of torch.compile is at fault for what a bundle recorded, or that the program is.
@@ -42,7 +43,8 @@ def triage(
     The frame is replayed without compiling and under one backend after the other, each in a process of its own.
     `backends`: those instead of the usual ones; "+NAME": added to them. `timeout`: seconds for each replay; None or 0:
     no limit. `jobs`: how many at a time; None: as many as there are processors. `bisect`: go on to the pass or the
-    lowering of Inductor. `heard`: called whenever a replay ends, from this thread.
+    lowering of Inductor. `compare`: hold the numbers of every replay against uncompiled code, as `run` does; None: only
+    where the recording is of a success. `heard`: called whenever a replay ends, from this thread.
 
     A replay that fails to start, hangs, crashes or runs out of memory is a row of the result. Raises BundleError for an
     unreadable file, UsageError for an argument that cannot be honoured. Prints nothing.
@@ -53,7 +55,11 @@ def triage(
         raise UsageError(f"jobs {jobs}: must be at least 1")
     opened = bundle if isinstance(bundle, Bundle) else load(bundle)
     try:
-        return _Climb(opened, heard).run(backends, timeout, jobs, bisect=bisect)
+        if compare is None:
+            compare = opened.manifest.event == "success"
+        planned = ladder.plan(opened.manifest, backends, compare=compare)
+        with Trials(opened, jobs=jobs, timeout=timeout) as trials:
+            return _Climb(opened, trials, heard).run(planned, bisect=bisect)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
@@ -62,8 +68,8 @@ def triage(
 class _Climb:
     """One triage while it goes on."""
 
-    def __init__(self, bundle: Bundle, heard: Callable[[Progress], None] | None) -> None:
-        self._bundle, self._heard = bundle, heard
+    def __init__(self, bundle: Bundle, trials: Trials, heard: Callable[[Progress], None] | None) -> None:
+        self._bundle, self._trials, self._heard = bundle, trials, heard
         self._ended: list[Rung] = []
         self._planned = 0
 
@@ -71,25 +77,21 @@ class _Climb:
     def _manifest(self) -> Manifest:
         return self._bundle.manifest
 
-    def run(
-        self, backends: Sequence[str], timeout: float | None, jobs: int | None, *, bisect: bool
-    ) -> Triage:
+    def run(self, planned: Sequence[Rung], *, bisect: bool) -> Triage:
         begun = time.perf_counter()
-        rungs = ladder.plan(self._manifest, backends)
-        bisected = None
-        with Trials(self._bundle, jobs=jobs, timeout=timeout) as trials:
-            rungs = self._climb(trials, rungs)
+        rungs = self._climb(planned)
+        found = verdict.decide(self._manifest, rungs)
+        if any(rung.backend == ladder.UNCOMPILED for rung in rungs):
+            rungs += self._climb(_doubts(self._manifest, found))
             found = verdict.decide(self._manifest, rungs)
-            if any(rung.backend == ladder.UNCOMPILED for rung in rungs):
-                rungs += self._climb(trials, _doubts(self._manifest, found))
-                found = verdict.decide(self._manifest, rungs)
+        bisected = None
         if bisect and found.rung is not None and bisection.applies(found):
             self._tell(bisecting=True)
-            bisected = bisection.search(self._bundle, found.rung, timeout)
+            bisected = bisection.search(self._trials, found.rung)
             found = verdict.decide(self._manifest, rungs, bisected)
         return self._concluded(found, rungs, bisected, time.perf_counter() - begun)
 
-    def _climb(self, trials: Trials, rungs: Sequence[Rung]) -> list[Rung]:
+    def _climb(self, rungs: Sequence[Rung]) -> list[Rung]:
         self._planned += len(rungs)
         self._tell()
 
@@ -97,7 +99,7 @@ class _Climb:
             self._ended.append(rung)
             self._tell()
 
-        return ladder.climb(trials, rungs, ended)
+        return ladder.climb(self._trials, rungs, ended)
 
     def _tell(self, *, bisecting: bool = False) -> None:
         if self._heard is not None:

@@ -6,6 +6,7 @@ Decides nothing: that is `replay.diagnosis.verdict`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from replay.errors import UsageError
@@ -20,17 +21,15 @@ STANDARD = (UNCOMPILED, "eager", "aot_eager", "aot_eager_decomp_partition", "ind
 
 _CALLED = "compile"  # CompileInfo.entry: a compiled function was called
 
-COMMON: Mapping[str, Any] = {}
-"""Options of every rung, as `replay.run` takes them."""
-
 Heard = Callable[[Rung], None]
 """Hears of each rung as it ends."""
 
 
-def plan(manifest: Manifest, chosen: Sequence[str] = ()) -> list[Rung]:
+def plan(manifest: Manifest, chosen: Sequence[str] = (), *, compare: bool = False) -> list[Rung]:
     """The rungs to climb, lowest first; none of them was run yet (status "refused", without a reason).
 
-    `chosen`: backends in place of the usual ones; "+NAME" is added to them. UsageError for an empty name.
+    `chosen`: backends in place of the usual ones; "+NAME" is added to them. `compare`: each holds its numbers against
+    uncompiled code. UsageError for an empty name.
     """
     names = [name for name in chosen if not name.startswith("+")]
     rungs = [] if names else _usual(manifest)
@@ -38,6 +37,7 @@ def plan(manifest: Manifest, chosen: Sequence[str] = ()) -> list[Rung]:
     if not all(names):
         raise UsageError("--backend: an empty name; give one that torch.compile accepts, such as eager")
     rungs += [_rung(manifest, name) for name in names]
+    rungs = [_compared(rung) for rung in rungs] if compare else rungs
     return sorted({rung.name: rung for rung in rungs}.values(), key=height)
 
 
@@ -76,7 +76,7 @@ def over_fakes() -> Rung:
 def climb(trials: Trials, rungs: Sequence[Rung], heard: Heard | None = None) -> list[Rung]:
     """Run the rungs side by side, the highest first: it takes longest. The same rungs, with what came of them."""
     order = sorted(range(len(rungs)), key=lambda at: height(rungs[at]), reverse=True)
-    asked = [Trial({**COMMON, **rungs[at].options}) for at in order]
+    asked = [Trial(rungs[at].options) for at in order]
 
     def tell(position: int, trial: Trial) -> None:
         if heard is not None:
@@ -125,6 +125,12 @@ def _rung(manifest: Manifest, name: str) -> Rung:
     compiled = manifest.compile
     recorded = name == compiled.backend and compiled.entry == _CALLED
     return _unrun(name, "", {"backend": None if recorded else name})
+
+
+def _compared(rung: Rung) -> Rung:
+    if rung.backend == UNCOMPILED:
+        return rung
+    return replace(rung, options={**rung.options, "compare": True})
 
 
 def _unrun(backend: str, how: str, options: Mapping[str, Any], refused: str = "") -> Rung:

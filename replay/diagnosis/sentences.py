@@ -56,7 +56,11 @@ def sentence(manifest: Manifest, verdict: Verdict, bisected: Bisected | None) ->
     if verdict.rung is None:
         return _nothing(manifest, verdict)
     text = _told(manifest, verdict, verdict.rung, bisected)
-    return text if verdict.recorded else f"not the recorded {_event(manifest)}, but another failure: {text}"
+    return (
+        text
+        if verdict.recorded or manifest.event == "success"
+        else f"not the recorded {_event(manifest)}, but another failure: {text}"
+    )
 
 
 def notes(

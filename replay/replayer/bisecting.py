@@ -16,6 +16,9 @@ from replay.replayer.instruments import Instrument
 from replay.replayer.task import Task
 from replay.torch_adapter import bisecting
 
+NAME = "bisect"
+"""Under which a request names this instrument; its steps do without it."""
+
 
 class Bisection(Instrument):
     """`backend`: that fails. `wanted`: the type of what it raises. `budget`: seconds after which no step begins."""
@@ -63,7 +66,8 @@ class Bisection(Instrument):
 
         self._steps += 1
         config = {**task.request["config"], **bisecting.config()}
-        outcome, _ = session.replay({**task.request, "instruments": {}, "config": config})
+        others = {name: given for name, given in task.request["instruments"].items() if name != NAME}
+        outcome, _ = session.replay({**task.request, "instruments": others, "config": config})
         error = outcome.error
         if error is not None and (error.inner_type or error.type) != self._wanted:
             self._others += 1

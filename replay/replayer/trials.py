@@ -5,6 +5,7 @@ What an analysis asks with: it gets an answer for every trial, never an exceptio
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ class Trial:
 
     options: Mapping[str, Any] = field(default_factory=dict)  # as `replay.run` takes them
     instruments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limit: float = math.inf  # seconds, where that is less than what the Trials allow
     outcome: Outcome | None = None  # None: not run, or refused
     found: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""  # why it could not be run: a backend that is not there, a child that died while loading
@@ -94,7 +96,7 @@ class Trials:
                 self._bundle,
                 trial.instruments,
                 trial.options,
-                timeout=self._timeout,
+                timeout=min(self._timeout or math.inf, trial.limit),
                 call=isolation.call if self.fresh else self._forks.call,
                 stop=self._stop,
             )
