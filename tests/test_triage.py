@@ -588,11 +588,13 @@ def test_a_wrapped_message_is_the_same_failure_only_if_it_holds_the_whole_of_the
 
 
 def test_a_success_that_computes_wrong_numbers_is_found_and_the_numbers_are_compared_only_then(tmp_path):
+    import torch
+
     def positive(x):
         return torch.relu(x - 1)
 
     wrong = "relu_accuracy_error_TESTING_ONLY"
-    run = recorded(tmp_path, lambda: torch.compile(positive, backend=wrong)(torch.zeros(4)), on="all")
+    run = recorded(tmp_path, lambda: torch.compile(positive, backend=wrong)(torch.ones(4)), on="all")
     found = replay.triage(run.bundles[0], backends=["eager", wrong], jobs=2)
     assert [rung.status for rung in found.rungs] == ["passed", "different"]
     assert (found.fault, found.rungs[1].error.stage) == ("numerics", "accuracy")
