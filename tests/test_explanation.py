@@ -365,14 +365,16 @@ def test_the_command_explains_in_a_pipe_without_colour(bundles, tmp_path):
 
 
 def test_the_command_prints_json_and_takes_the_options_of_a_replay(bundles, capsys):
-    code = main(["explain", str(bundles["dynamic"]), "--no-dynamic", "--no-isolate", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert code == 0
+    words = ["--no-dynamic", "--logs", "dynamo", "--logs", "graph_breaks", "--without", "state.deterministic"]
+    code = main(["explain", str(bundles["dynamic"]), *words, "--no-isolate", "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    found = json.loads(out)
     assert found["frames"][0]["graphs"][0]["symbols"] == []
 
 
 @pytest.mark.parametrize(
-    "words", [["--backend", "uncompiled"], ["--pdb"], ["--backend", "egaer", "--no-isolate"]]
+    "words", [["--backend", "uncompiled"], ["--pdb"], ["--compare"], ["--backend", "egaer", "--no-isolate"]]
 )
 def test_what_cannot_be_explained_is_an_error_of_usage(words, bundles, capsys):
     assert main(["explain", str(bundles["branch"]), *words]) == 2

@@ -10,13 +10,17 @@ from typing import Any
 import click
 
 from replay.cli import exits, progress
-from replay.cli.replay import with_options
+from replay.cli.replay import gather, with_options
 from replay.cli.values import bundle_path
+
+
+UNUSED = ("pdb", "trust", "quiet", "artifacts", "compare", "tolerance", "verbose", "as_json")
+"""Options of a replay that have no meaning here, or another one."""
 
 
 @click.command("explain")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@with_options(without=("pdb", "trust", "quiet", "artifacts", "verbose", "as_json"))
+@with_options(without=UNUSED)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Every input, guard and inlined function.")
 def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
@@ -28,12 +32,11 @@ def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
 
     bundle = load(path)
     isolate = options.pop("isolate") is not False
-    settings = {**options, "config": dict(options["config"]), "env": dict(options["env"])}
     from replay.explanation import explain
 
     what = f"explaining {bundle.manifest.frame.function}"
     with progress.shown(what), redirect_stdout(sys.stderr):
-        explained = explain(bundle, isolate=isolate, **settings)
+        explained = explain(bundle, isolate=isolate, **gather(options))
     if as_json:
         from replay.report.plain import explanation_json
 

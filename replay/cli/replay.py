@@ -226,13 +226,17 @@ def _settle(options: dict[str, Any]) -> dict[str, Any]:
             "--pdb reads its commands from standard input, and there is none", click.get_current_context()
         )
     isolate = not options["pdb"] if options["isolate"] is None else options["isolate"]
+    return {**gather(options), "isolate": isolate}
+
+
+def gather(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with those that may be given several times as `replay.run` takes them."""
     return {
         **options,
         "config": dict(options["config"]),
         "env": dict(options["env"]),
         "logs": ",".join(options["logs"]) or None,
         "without": tuple(name for given in options["without"] for name in given),
-        "isolate": isolate,
     }
 
 
