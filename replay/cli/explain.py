@@ -13,7 +13,6 @@ from replay.cli import exits, progress
 from replay.cli.replay import gather, with_options
 from replay.cli.values import bundle_path
 
-
 UNUSED = ("pdb", "trust", "quiet", "artifacts", "compare", "tolerance", "verbose", "as_json")
 """Options of a replay that have no meaning here, or another one."""
 
