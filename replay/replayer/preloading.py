@@ -25,7 +25,8 @@ def preload(request: Mapping[str, Any]) -> None:
         elsewhere.prepare(bundle.manifest)
         features.load()
         if _reaches_a_backend(bundle.manifest):
-            features.load_inductor()
+            with devices.no_driver_asked():
+                features.load_inductor()
     import_module("replay.replayer.session")
 
 

@@ -5,6 +5,7 @@ Nothing here touches a tensor. What a program without a GPU is told about CUDA l
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 
 from replay.errors import UsageError
 from replay.torch_adapter import features
+from replay.torch_adapter.patching import patched
 
 _BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _CHOICE = re.compile(r"^(cpu|cuda(?::\d+)?)$")
@@ -37,6 +39,29 @@ def asked_gently() -> Iterator[None]:
         os.environ.pop(_BY_NVML)
         if before is not None:
             os.environ[_BY_NVML] = before
+
+
+@contextmanager
+def no_driver_asked() -> Iterator[None]:
+    """Inside, torch counts no CUDA devices where there is no driver, without trying to start one.
+
+    torch takes a process that has tried for one that has started CUDA; torch 2.9 tries when Inductor is imported.
+    """
+    torch = features.module("torch")
+    if torch.version.cuda is None or _has_driver():
+        yield
+        return
+    with patched(torch._C, "_cuda_getDeviceCount", lambda: 0):
+        yield
+
+
+def _has_driver() -> bool:
+    """Whether NVIDIA's driver is installed; loading its library starts nothing."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def started_before_fork() -> bool:
