@@ -526,10 +526,10 @@ def test_a_hang_is_a_row_and_no_verdict(bundle, mood):
 
 
 def test_a_child_that_is_ended_for_memory_is_a_row(bundle, mood, monkeypatch):
-    from replay import isolation
+    from replay.isolation import results
 
     mood("hoard")
-    monkeypatch.setattr(isolation, "_memory_limit", lambda: 2_000_000_000)
+    monkeypatch.setattr(results, "memory_limit", lambda: 2_000_000_000)
     found = replay.triage(bundle, backends=["eager", backend_of(bundle)], jobs=1, timeout=100)
     assert [rung.status for rung in found.rungs] == ["passed", "different"]
     assert found.rungs[1].error.type == "OutOfMemory"

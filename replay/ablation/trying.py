@@ -143,5 +143,5 @@ class _Search:
 
 
 def _is_choice(name: str, value: Any) -> bool:
-    """Whether an option says something; `fake` says nothing where it is off."""
-    return value is not None and value not in ((), {}) and not (name == "fake" and not value)
+    """Whether an option says something; `fake` and `compare` say nothing where they are off."""
+    return value is not None and value not in ((), {}) and not (name in ("fake", "compare") and not value)
