@@ -35,18 +35,23 @@ def applies(verdict: Verdict) -> bool:
     return verdict.fault in _FAULTS and rung.backend in _BACKENDS and verdict.below is not None
 
 
-def search(bundle: Bundle, rung: Rung, timeout: float | None = None) -> Bisected:
+def search(bundle: Bundle, rung: Rung, below: Rung | None = None, timeout: float | None = None) -> Bisected:
     """Search in the backend of a rung that fails; a search that ends without a result says why.
 
+    `below`: the rung under it that does not show the failure; a step that ends like that one counts as passed.
     `timeout`: seconds for one replay, which bounds the whole search where it is less than LIMIT.
     """
-    wanted = (rung.error.inner_type or rung.error.type) if rung.error is not None else ""
-    asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
+    otherwise = "" if below is None else _type(below)
+    asked = {"backend": rung.backend, "wanted": _type(rung), "otherwise": otherwise, "budget": BUDGET}
     with Trials(bundle, jobs=1, timeout=min(timeout or LIMIT, LIMIT)) as trials:
         [trial] = trials.run([Trial({**COMMON, **rung.options}, {"bisect": asked})])
     if "bisect" in trial.found:
         return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
     return Bisected(rung.backend, gave_up=_why(trial))
+
+
+def _type(rung: Rung) -> str:
+    return "" if rung.error is None else rung.error.inner_type or rung.error.type
 
 
 def _why(trial: Trial) -> str:

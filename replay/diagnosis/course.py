@@ -85,7 +85,7 @@ class _Climb:
                 found = verdict.decide(self._manifest, rungs)
         if bisect and found.rung is not None and bisection.applies(found):
             self._tell(bisecting=True)
-            bisected = bisection.search(self._bundle, found.rung, timeout)
+            bisected = bisection.search(self._bundle, found.rung, found.below, timeout)
             found = verdict.decide(self._manifest, rungs, bisected)
         return self._concluded(found, rungs, bisected, time.perf_counter() - begun)
 
