@@ -247,16 +247,17 @@ def test_of_a_frame_that_fails_the_graph_so_far_and_the_error_are_told(explained
 
 
 def test_a_resume_function_that_was_recorded_is_explained(explained):
-    one = explained["resume"]
-    assert one.frames[0].resume_of == "step"
-    assert one.frames[0].graphs[0].inputs
+    frame = explained["resume"].frames[-1]  # another Python comes to it from the root's beginning
+    assert frame.resume_of == "step"
+    assert frame.graphs[0].inputs
 
 
 def test_an_export_that_goes_well_is_explained_too(bundles, monkeypatch):
     assert [one.fate for one in replay.explain(bundles["export"], isolate=False).frames] == ["raised"]
     monkeypatch.setattr(torch._dynamo, "graph_break", lambda: None)
     one = replay.explain(bundles["export"], isolate=False)
-    assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("passed", ["traced"])
+    assert one.outcome.status == "passed"
+    assert [frame.fate in ("traced", "compiled") for frame in one.frames] == [True]  # torch 2.9 compiles it
     assert ops(one) == [["Tensor.sin", "operator.add"]]
 
 
@@ -285,7 +286,7 @@ def test_what_cannot_be_described_is_named_and_does_not_change_the_frame(bundles
     one = replay.explain(bundles["branch"], isolate=False)
     assert (one.outcome.status, [frame.fate for frame in one.frames]) == ("reproduced", ["compiled"] * 2)
     assert "graph 0: describing it raised RuntimeError: a property of the user's" in one.unknown
-    assert "not known: graph 0" in drawn(one)
+    assert "not known  graph 0" in drawn(one)
 
 
 def test_an_uncompiled_replay_has_nothing_to_explain(bundles):
@@ -315,9 +316,9 @@ def test_an_explanation_looks_as_the_gold_file(name, explained, bundles, monkeyp
     assert_gold(f"explanation_{name}.txt", steady(drawn(explained[name]), bundles["folder"]))
 
 
-def test_all_but_source_paths_and_messages_of_torch_fits_80_columns(explained):
+def test_all_but_the_title_source_paths_and_messages_of_torch_fits_80_columns(explained):
     for one in explained.values():
-        wide = [line for line in drawn(one).splitlines() if len(line) > 80]
+        wide = [line for line in drawn(one).splitlines()[1:] if len(line) > 80]
         assert all("^ " in line or "/" in line or " | " in line for line in wide), wide
 
 
@@ -365,14 +366,16 @@ def test_the_command_explains_in_a_pipe_without_colour(bundles, tmp_path):
 
 
 def test_the_command_prints_json_and_takes_the_options_of_a_replay(bundles, capsys):
-    code = main(["explain", str(bundles["dynamic"]), "--no-dynamic", "--no-isolate", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert code == 0
+    words = ["--no-dynamic", "--logs", "dynamo", "--logs", "graph_breaks", "--without", "state.deterministic"]
+    code = main(["explain", str(bundles["dynamic"]), *words, "--no-isolate", "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    found = json.loads(out)
     assert found["frames"][0]["graphs"][0]["symbols"] == []
 
 
 @pytest.mark.parametrize(
-    "words", [["--backend", "uncompiled"], ["--pdb"], ["--backend", "egaer", "--no-isolate"]]
+    "words", [["--backend", "uncompiled"], ["--pdb"], ["--compare"], ["--backend", "egaer", "--no-isolate"]]
 )
 def test_what_cannot_be_explained_is_an_error_of_usage(words, bundles, capsys):
     assert main(["explain", str(bundles["branch"]), *words]) == 2

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import sysconfig
+import tempfile
 import traceback
+from getpass import getuser
+from pathlib import Path
 
 import pytest
 import torch
@@ -241,3 +245,11 @@ def test_describing_keeps_no_frame_alive():
     gc.collect()
     assert gone[0]() is None
     assert info.message == "x"
+
+
+def test_telling_whose_a_file_is_sets_no_variable_of_torchs(monkeypatch):
+    importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert failures.is_user_file("/home/somebody/train.py")
+    assert not failures.is_user_file(str(Path(tempfile.gettempdir(), f"torchinductor_{getuser()}", "x.py")))
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ

@@ -33,7 +33,7 @@ from replay.torch_adapter import phases, runs, spans
 
 pytestmark = pytest.mark.timeout(600)  # a C++ compiler on a busy machine
 
-INDUCTORS = {"passes", "lowering", "scheduling", "codegen", "compiler"}
+INDUCTORS = {"passes", "lowering", "scheduling", "codegen", "processor", "compiler"}
 ROUNDED = 0.002  # microseconds: a trace has three digits after the point
 
 

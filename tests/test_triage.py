@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -23,7 +24,18 @@ from replay.cli.application import application
 from replay.diagnosis import bisection, ladder, likeness, sentences, verdict
 from replay.diagnosis.course import Progress
 from replay.findings.triage import Bisected, Rung, Triage
-from replay.recording import CompileInfo, Difference, Drift, ErrorInfo, Missing, TensorSpec, UserFrame
+from replay.recording import (
+    CompileInfo,
+    Difference,
+    Drift,
+    ErrorInfo,
+    Missing,
+    Outcome,
+    TensorSpec,
+    UserFrame,
+)
+from replay.replayer import session
+from replay.replayer.bisecting import Bisection
 from replay.report.plain import triage_json
 from replay.report.triage import draw_triage
 
@@ -302,6 +314,26 @@ def test_a_bisected_lowering_is_named_with_its_operator_and_line():
     assert "/home/ann/model.py:9" in text
 
 
+@pytest.mark.parametrize(
+    ("raised", "otherwise", "passes", "others"),
+    [
+        ("RuntimeError", "NotImplementedError", False, 0),
+        ("NotImplementedError", "NotImplementedError", True, 0),
+        ("NotImplementedError", "", False, 1),
+        ("RuntimeError", "RuntimeError", False, 0),
+    ],
+)
+def test_a_step_that_ends_as_the_backend_below_has_not_the_failure(
+    raised, otherwise, passes, others, monkeypatch
+):
+    error = ErrorInfo(raised, "", "runtime", "a-b", ())
+    outcome = Outcome("x.rec", "different", "inductor", "f", error, None)
+    monkeypatch.setattr(session, "replay", lambda request: (outcome, {}))
+    search = Bisection(backend="inductor", wanted="RuntimeError", otherwise=otherwise, budget=1.0)
+    assert search._passes(SimpleNamespace(request={"config": {}})) is passes
+    assert search._others == others
+
+
 def test_the_bisector_is_asked_only_for_what_it_can_take_apart():
     manifest = recording(LOWERING)
     assert bisection.applies(verdict.decide(manifest, rungs(["inductor"], as_error=LOWERING)))
@@ -526,10 +558,10 @@ def test_a_hang_is_a_row_and_no_verdict(bundle, mood):
 
 
 def test_a_child_that_is_ended_for_memory_is_a_row(bundle, mood, monkeypatch):
-    from replay import isolation
+    from replay.isolation import results
 
     mood("hoard")
-    monkeypatch.setattr(isolation.results, "memory_limit", lambda: 2_000_000_000)
+    monkeypatch.setattr(results, "memory_limit", lambda: 2_000_000_000)
     found = replay.triage(bundle, backends=["eager", backend_of(bundle)], jobs=1, timeout=100)
     assert [rung.status for rung in found.rungs] == ["passed", "different"]
     assert found.rungs[1].error.type == "OutOfMemory"

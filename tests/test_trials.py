@@ -55,14 +55,21 @@ def test_each_trial_is_told_once_as_it_ends(told):
     assert all(done[at] is trial for at, trial in heard)
 
 
-def test_trials_are_forked_from_one_process_that_imported_torch(monkeypatch):
+@pytest.mark.parametrize(
+    ("recording", "statuses"),
+    [
+        ("dynamo_shape_mismatch.rec", ["reproduced", "different"]),
+        ("aot_wrong_backward.rec", ["passed", "passed"]),  # reaches a backend: Inductor is imported before
+    ],
+)
+def test_trials_are_forked_from_one_process_that_imported_torch(recording, statuses, monkeypatch):
     """In forks torch is there already, so that loading a frame takes no import."""
     fresh = []
     real = isolation.call
     monkeypatch.setattr(isolation.forks.fresh, "call", lambda *a, **k: fresh.append(a) or real(*a, **k))
-    with replay.load(RECORDINGS / "dynamo_shape_mismatch.rec") as bundle, Trials(bundle, jobs=1) as going:
+    with replay.load(RECORDINGS / recording) as bundle, Trials(bundle, jobs=1) as going:
         done = going.run(ASKED[:2])
-    assert [one.outcome.status for one in done] == ["reproduced", "different"]
+    assert [one.outcome.status for one in done] == statuses
     assert bool(fresh) is not isolation.forks.AVAILABLE
 
 

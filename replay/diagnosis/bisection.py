@@ -33,14 +33,21 @@ def applies(verdict: Verdict) -> bool:
     return verdict.fault in _FAULTS and rung.backend in _BACKENDS and verdict.below is not None
 
 
-def search(trials: Trials, rung: Rung) -> Bisected:
-    """Search in the backend of a rung that fails; a search that ends without a result says why."""
-    wanted = (rung.error.inner_type or rung.error.type) if rung.error is not None else ""
-    asked = {"backend": rung.backend, "wanted": wanted, "budget": BUDGET}
+def search(trials: Trials, rung: Rung, below: Rung | None = None) -> Bisected:
+    """Search in the backend of a rung that fails; a search that ends without a result says why.
+
+    `below`: the rung under it that does not show the failure; a step that ends like that one counts as passed.
+    """
+    otherwise = "" if below is None else _type(below)
+    asked = {"backend": rung.backend, "wanted": _type(rung), "otherwise": otherwise, "budget": BUDGET}
     [trial] = trials.run([Trial(rung.options, {"bisect": asked}, limit=LIMIT)])
     if "bisect" in trial.found:
         return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
     return Bisected(rung.backend, gave_up=_why(trial))
+
+
+def _type(rung: Rung) -> str:
+    return "" if rung.error is None else rung.error.inner_type or rung.error.type
 
 
 def _why(trial: Trial) -> str:

@@ -87,7 +87,7 @@ class _Climb:
         bisected = None
         if bisect and found.rung is not None and bisection.applies(found):
             self._tell(bisecting=True)
-            bisected = bisection.search(self._trials, found.rung)
+            bisected = bisection.search(self._trials, found.rung, found.below)
             found = verdict.decide(self._manifest, rungs, bisected)
         return self._concluded(found, rungs, bisected, time.perf_counter() - begun)
 

@@ -17,6 +17,7 @@ PHASES: Mapping[str, str] = {
     "lowering": "Inductor: lowering",
     "scheduling": "Inductor: scheduling and fusion",
     "codegen": "Inductor: code generation",
+    "processor": "asking what the processor can do",
     "compiler": "C++ or Triton compiler",
     "autotuning": "autotuning",
     "caches": "caches: keys, look-ups, loading",

@@ -21,10 +21,13 @@ NAME = "bisect"
 
 
 class Bisection(Instrument):
-    """`backend`: that fails. `wanted`: the type of what it raises. `budget`: seconds after which no step begins."""
+    """`backend`: that fails. `wanted`: the type of what it raises. `budget`: seconds after which no step begins.
 
-    def __init__(self, *, backend: str, wanted: str, budget: float) -> None:
-        self._backend, self._wanted, self._budget = backend, wanted, budget
+    `otherwise`: the type of what is raised also where the backend is not at fault; empty where nothing is.
+    """
+
+    def __init__(self, *, backend: str, wanted: str, otherwise: str, budget: float) -> None:
+        self._backend, self._wanted, self._otherwise, self._budget = backend, wanted, otherwise, budget
         self._steps = self._others = 0
         self._finding: dict[str, Any] = {}
 
@@ -69,6 +72,8 @@ class Bisection(Instrument):
         others = {name: given for name, given in task.request["instruments"].items() if name != NAME}
         outcome, _ = session.replay({**task.request, "instruments": others, "config": config})
         error = outcome.error
-        if error is not None and (error.inner_type or error.type) != self._wanted:
-            self._others += 1
+        kind = "" if error is None else error.inner_type or error.type
+        if kind and self._otherwise not in ("", self._wanted) and kind == self._otherwise:
+            return True
+        self._others += kind not in ("", self._wanted)
         return outcome.status == "passed"

@@ -26,8 +26,11 @@ def preload(request: Mapping[str, Any]) -> None:
         if alone:
             elsewhere.prepare(bundle.manifest)
         features.load()
-        if alone and _reaches_a_backend(bundle.manifest):
-            features.load_inductor()  # where there is a device, this starts its driver
+        if alone and _reaches_a_backend(
+            bundle.manifest
+        ):  # where there is a device, Inductor starts its driver
+            with devices.no_driver_asked():
+                features.load_inductor()
     import_module("replay.replayer.session")
 
 

@@ -41,13 +41,11 @@ def draw_explanation(explained: Explanation, stream: TextIO, *, verbose: int = 0
     if outcome.status == "missing" and not explained.frames:
         return
     page.line(summarise(explained), indent=0)
-    for note in (*explained.notes, *outcome.notes):
-        page.line(f"note: {note}", indent=0)
+    page.pairs([("note", note) for note in (*explained.notes, *outcome.notes)])
     for frame in explained.frames:
         _draw_frame(page, explained, frame, verbose=verbose)
     _draw_later_error(page, explained)
-    for one in explained.unknown:
-        page.line(f"not known: {one}", indent=0)
+    page.pairs([("not known", one) for one in explained.unknown])
 
 
 def summarise(explained: Explanation) -> str:

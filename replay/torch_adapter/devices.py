@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from replay.errors import UsageError
 from replay.torch_adapter import features
+from replay.torch_adapter.patching import patched
 
 _DEVICE_FILES = ("nvidia", "dxg", "kfd")
 """In /dev: the drivers of NVIDIA, of Windows's subsystem for Linux, of AMD."""
@@ -33,6 +34,20 @@ def are_absent() -> bool:
     return sys.platform.startswith("linux") and not any(
         name.startswith(_DEVICE_FILES) for name in os.listdir("/dev")
     )
+
+
+@contextmanager
+def no_driver_asked() -> Iterator[None]:
+    """Inside, torch counts no CUDA devices where there surely are none, without trying to start a driver.
+
+    torch takes a process that has tried for one that has started CUDA; torch 2.9 tries when Inductor is imported.
+    """
+    torch = features.module("torch")
+    if torch.version.cuda is None or not are_absent():
+        yield
+        return
+    with patched(torch._C, "_cuda_getDeviceCount", lambda: 0):
+        yield
 
 
 def started_before_fork() -> bool:

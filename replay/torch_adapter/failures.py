@@ -251,6 +251,12 @@ def _library_roots() -> tuple[str, ...]:
 
 
 def _generated_roots() -> list[str]:
-    """Directories of the code that Inductor generates."""
+    """Directories of the code that Inductor generates.
+
+    torch's own `cache_dir` is not called: it makes the directory, and sets the variable.
+    """
     caches = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
-    return [] if caches is None else [str(features.require(caches, "cache_dir")())]
+    if caches is None:
+        return []
+    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or features.require(caches, "default_cache_dir")()
+    return [os.path.abspath(named)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replay.torch_adapter import features
-from replay.torch_adapter.spans import IMPORT, Span
+from replay.torch_adapter.spans import IMPORT, PROCESSOR, Span
 
 _OF: Mapping[str, str] = {
     "dynamo": "dynamo",
@@ -18,6 +18,7 @@ _OF: Mapping[str, str] = {
     "compile_attempt_": "dynamo",
     "bytecode_tracing": "dynamo",
     "build_guards": "guards",
+    "precompile_build_guards": "guards",
     "gc": "dynamo",
     "backend_compile": "backend",
     "OutputGraph.call_user_compiler": "backend",
@@ -40,10 +41,14 @@ _OF: Mapping[str, str] = {
     "CppWrapper": "codegen",
     "PyCodeCache.load_by_key_path": "codegen",
     "compile_file": "compiler",
+    "AotCodeCompiler.compile": "compiler",
+    "cpp_wrapper_compile": "compiler",
     "async_compile": "compiler",
     "CachingAutotuner.benchmark": "autotuning",
     "CachingAutotuner.coordinate": "autotuning",
     "benchmark_": "autotuning",
+    "pad_mm_benchmark": "autotuning",
+    "collective_compute_do_bench": "autotuning",
     "select_algorithm": "autotuning",
     "CachingAutotuner.": "compiler",
     "StaticAutotunerFuture": "compiler",
@@ -56,6 +61,8 @@ _OF: Mapping[str, str] = {
     "TritonBundler": "caches",
     "pgo": "caches",
     IMPORT: "imports",
+    "inductor_import": "imports",
+    PROCESSOR: "processor",
 }
 """The beginning of a span's name -> phase; the longest that fits counts."""
 

@@ -22,6 +22,13 @@ from replay.torch_adapter.patching import patched
 IMPORT = "import "
 """How the name of an import's span begins."""
 
+PROCESSOR = "ask the processor"
+"""The name of a span that torch has none for: Inductor finds out, by programs that it builds and loads in another
+process (which imports torch as well in 2.9), what the processor can do."""
+
+_ASKS = "torch._inductor.cpu_vec_isa"
+"""The module that does."""
+
 
 @dataclass(slots=True)
 class Span:
@@ -96,8 +103,10 @@ def collected(ended: Callable[[], None]) -> Iterator[Spans]:
         spans.end(event_name)
         return end(self, event_name, *rest, **named)
 
-    finder = _Imports(spans)
     with ExitStack() as stack:
+        asks = functools.partial(_time_questions, stack, spans)
+        asks()
+        finder = _Imports(spans, asks)
         stack.enter_context(patched(logger, "log_event_start", log_event_start))
         stack.enter_context(patched(logger, "log_event_end", log_event_end))
         sys.meta_path.insert(0, finder)
@@ -105,11 +114,32 @@ def collected(ended: Callable[[], None]) -> Iterator[Spans]:
         yield spans
 
 
+def _time_questions(stack: ExitStack, spans: Spans) -> None:
+    """Time each question about the processor, once the module is there that asks them.
+
+    A torch that asks in another way has that time in the span around.
+    """
+    owner = getattr(sys.modules.get(_ASKS), "VecISA", None)
+    original = getattr(owner, "check_build", None)
+    if owner is None or original is None or hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def check_build(self: Any, *rest: Any, **named: Any) -> Any:
+        spans.begin(PROCESSOR)
+        try:
+            return original(self, *rest, **named)
+        finally:
+            spans.end(PROCESSOR)
+
+    stack.enter_context(patched(owner, "check_build", check_build))
+
+
 class _Imports:
     """Stands before the other finders: asks them, and times how long the module's own code takes."""
 
-    def __init__(self, spans: Spans) -> None:
-        self._spans = spans
+    def __init__(self, spans: Spans, imported: Callable[[], None]) -> None:
+        self._spans, self._imported = spans, imported
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """What the finders behind this one find."""
@@ -135,6 +165,7 @@ class _Imports:
                 original(module)
             finally:
                 self._spans.end(IMPORT + name)
+            self._imported()
 
         try:
             loader.exec_module = exec_module
