@@ -310,7 +310,7 @@ def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector
     return {
         "arguments": frames.arguments(attempt.code, f_locals),
         "grad": call.grad_enabled,
-        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure),
+        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure, tensor),
     }
 
 
