@@ -1,6 +1,6 @@
 """What earlier calls of a frame looked like: needed where a failure depends on them (dynamic shapes, limits).
 
-Kept only for calls that compiled, or that hit a limit, as metadata: see `remains`. What is gone by the time of the
+Kept only for calls that compiled, as metadata: see `remains`. What is gone by the time of the
 failure becomes `Gone`, which old bundles look for in this module.
 """
 
@@ -74,7 +74,7 @@ class History:
                 self._began = time.perf_counter()
 
     def note(self, attempt: hooks.Attempt) -> None:
-        """Keep a sketch of a call that compiled, was refused or hit a limit."""
+        """Keep a sketch of a call that compiled or was refused."""
         call = self.sketched(attempt)
         with self._lock:
             if attempt.fate == "refused":
@@ -105,7 +105,8 @@ class History:
     def last(self, code: CodeType) -> Call | None:
         """The latest call that compiled a code object."""
         with self._lock:
-            return next((call for call in reversed(self._kept(code)) if not call.limit), None)
+            calls = self._kept(code)
+            return calls[-1] if calls else None
 
     def find(self, compile_id: str) -> Call | None:
         """The call that was compiled under an id."""
@@ -131,7 +132,9 @@ class History:
 
 
 def _call(attempt: hooks.Attempt, started: float) -> Call:
-    signature, reason = events.describe_recompile(attempt) if events.is_recompile(attempt) else ("", "")
+    limit = failures.limit_name(attempt.error)
+    again = events.is_recompile(attempt) or limit
+    signature, reason = events.describe_recompile(attempt) if again else ("", "")
     return Call(
         compile_id=attempt.compile_id or "?",
         f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
@@ -153,7 +156,7 @@ def _call(attempt: hooks.Attempt, started: float) -> Call:
         seconds=attempt.seconds,
         reasons=attempt.reasons or ((reason,) if reason else ()),
         fingerprint=signature,
-        limit=failures.limit_name(attempt.error),
+        limit=limit,
     )
 
 

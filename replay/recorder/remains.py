@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-from replay.recorder import frames
 from replay.torch_adapter import sketches
 
 DEPTH = 4
@@ -49,6 +48,7 @@ class Made:
     reference: Callable[[], Any]
     make: Callable[..., Any]
     parts: tuple[Any, ...]  # sketched; what `make` takes
+    shown: str  # for people
 
 
 def sketch(value: Any, depth: int = DEPTH) -> Any:
@@ -64,7 +64,7 @@ def sketch(value: Any, depth: int = DEPTH) -> Any:
         return kind(value)
     if depth and kind is dict and len(value) <= WIDTH and _all_plain(value):
         return {key: sketch(item, depth - 1) for key, item in value.items()}
-    if kind is FunctionType and is_small(value):
+    if kind is FunctionType and not value.__closure__ and _is_bare(value):
         return value
     if depth and (kind in _TAKEN_APART or (issubclass(kind, tuple) and _is_named(kind))):
         return _taken_apart(value, depth - 1)
@@ -94,7 +94,9 @@ def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
         return {key: revive(item, tensor) for key, item in value.items()}
     if kind is Made:
         alive = value.reference()
-        return value.make(*(revive(one, tensor) for one in value.parts)) if alive is None else alive
+        if alive is not None and is_same(value, alive):
+            return alive
+        return value.make(*(revive(one, tensor) for one in value.parts))
     if kind is Instance:
         return _instance(value, tensor)
     return value
@@ -110,7 +112,8 @@ def is_same(kept: Any, now: Any) -> bool:
     if kind is Instance:
         return kept.reference() is now
     if kind is Made:
-        return kept.reference() is now
+        unchanged = type(now) is not FunctionType or is_same(kept.parts, _held(now))
+        return kept.reference() is now and unchanged
     if type(now) is not kind:
         return False
     if kind in (tuple, list):
@@ -120,14 +123,6 @@ def is_same(kept: Any, now: Any) -> bool:
     if kind in PLAIN or kind in (set, frozenset):
         return bool(kept is now or kept == now)
     return kept is now
-
-
-def is_small(function: FunctionType) -> bool:
-    """Whether a function holds plain values only, so that keeping it keeps nothing else alive."""
-    cells = function.__closure__ or ()
-    held = [*map(frames.content, cells), *(function.__defaults__ or ())]
-    held += [*(function.__kwdefaults__ or {}).values(), *function.__dict__.values()]
-    return _all_plain(held)
 
 
 def is_importable(kind: type) -> bool:
@@ -174,24 +169,43 @@ def _taken_apart(value: Any, depth: int) -> Made:
     kind = type(value)
     reference: Callable[[], Any] = _nothing
     if kind is FunctionType:
-        held = (value.__defaults__, value.__kwdefaults__, tuple(map(_content, value.__closure__ or ())))
         make = functools.partial(_function, value.__code__, value.__globals__, value.__qualname__)
-        return Made(weakref.ref(value), make, tuple(sketch(one, depth) for one in held))
+        return Made(
+            weakref.ref(value),
+            make,
+            tuple(sketch(one, max(depth, 1)) for one in _held(value)),
+            f"function {value.__qualname__}",
+        )
     if kind is MethodType:
-        return Made(reference, MethodType, (sketch(value.__func__, depth), sketch(value.__self__, depth)))
+        return Made(
+            reference, MethodType, (sketch(value.__func__, depth), sketch(value.__self__, depth)), "method"
+        )
     if kind is functools.partial:
         parts = (sketch(value.func, depth), sketch(value.args, depth), sketch(value.keywords, depth))
-        return Made(weakref.ref(value), _partial, parts)
+        return Made(weakref.ref(value), _partial, parts, "functools.partial")
     items = tuple(sketch(item, depth) for item in tuple.__iter__(value))
-    return Made(reference, functools.partial(_named, kind), items)
+    return Made(reference, functools.partial(_named, kind), items, kind.__qualname__)
 
 
 _TAKEN_APART = (FunctionType, MethodType, functools.partial)
 
 
-def _function(code: Any, f_globals: Any, name: str, defaults: Any, keywords: Any, cells: Any) -> FunctionType:
-    closure = tuple(CellType() if type(one) is _Empty else CellType(one) for one in cells)
-    made = FunctionType(code, f_globals, name.rpartition(".")[2], defaults, closure or None)
+def _held(function: FunctionType) -> tuple[Any, ...]:
+    """What a function holds beside its code: defaults, and the contents of its cells, which others may change."""
+    cells = tuple(map(_content, function.__closure__ or ()))
+    return function.__defaults__, function.__kwdefaults__, cells
+
+
+def _is_bare(function: FunctionType) -> bool:
+    """Whether a function holds plain values only, so that keeping it keeps nothing else alive."""
+    held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return _all_plain([*held, *function.__dict__.values()])
+
+
+def _function(code: Any, f_globals: Any, name: str, *held: Any) -> FunctionType:
+    defaults, keywords, contents = held
+    cells = tuple(CellType() if type(one) is _Empty else CellType(one) for one in contents)
+    made = FunctionType(code, f_globals, name.rpartition(".")[2], defaults, cells or None)
     made.__kwdefaults__, made.__qualname__ = keywords, name
     return made
 
@@ -201,7 +215,7 @@ def _partial(function: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def _named(kind: type, *items: Any) -> Any:
-    return tuple.__new__(kind, items)  # type: ignore[call-overload]
+    return tuple.__new__(kind, items)
 
 
 def _nothing() -> None:

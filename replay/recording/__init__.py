@@ -21,18 +21,20 @@ from replay.recording.manifest import (
     LeftOut,
     Manifest,
     Missing,
+    SequenceInfo,
     StorageSpec,
     Substitution,
     TensorSpec,
     made_up,
 )
-from replay.recording.outcome import Artifacts, Drift, FrameOutcome, Outcome
+from replay.recording.outcome import Artifacts, CallOutcome, Drift, FrameOutcome, Outcome
 
 __all__ = [
     "DIED",
     "Artifacts",
     "Blame",
     "CallInfo",
+    "CallOutcome",
     "Comparison",
     "CompileInfo",
     "Difference",
@@ -48,6 +50,7 @@ __all__ = [
     "Manifest",
     "Missing",
     "Outcome",
+    "SequenceInfo",
     "Stage",
     "Status",
     "StorageSpec",
