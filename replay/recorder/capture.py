@@ -141,6 +141,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     if running:
         ambient["transforms"] = running
     modes = state.function_modes()
+    sequence = sequences.info(attempt, happening, calls, earlier)
     with undisturbed():
         ambient["generators"] = state.generators()
         collector = TensorCollector()
@@ -185,7 +186,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
                 calls=sequences.infos(attempt.code, earlier),
-                sequence=sequences.info(attempt, happening, calls, earlier),
+                sequence=sequence,
                 tensors=collector.specs,
                 storages=storages,
                 config=config,
