@@ -25,6 +25,7 @@ from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recorder.precaution import Precaution
+from replay.recorder.traffic import Traffic
 from replay.recording import Difference, Stage
 from replay.selection import Pattern, Selection
 from replay.torch_adapter import accuracy, distributed, events, failures, hooks, interception
@@ -45,6 +46,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     stop after so many distinct ones. `tolerance`: of "accuracy", which
     compares each graph with uncompiled code at each call; None: torch._dynamo.config.repro_tolerance. `crash_safe`:
     each frame is on disk before it is compiled and before each run, so that a crash of the process leaves its bundle.
+    `calls`: with "recompile": count the calls that find compiled code as well, which costs each of them time.
 
     `bundles` lists the files; `lost` counts the failures that could not be recorded, each told by a warning.
     The exception that reaches the caller is the program's own; it gains a note with the
@@ -85,8 +87,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self._ship = (ship,) if isinstance(ship, str) else tuple(ship)
         self._max = _positive("max_bundles", max_bundles)
         self._tolerance = _tolerance(tolerance)
-        if calls:
-            raise UsageError("record(calls=True): this version of torch-replay cannot do that yet")
+        if calls and "recompile" not in self._events:
+            raise UsageError(f'record(calls=True, on={on!r}): calls are recorded with on="recompile" only')
+        self._traffic = Traffic(self._selection.matches_code) if calls else None
         self._crash_safe = bool(crash_safe)
         self._seen: dict[str, Path] = {}
         self._sequences: dict[str, sequences.Kept] = {}
@@ -100,6 +103,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         with ExitStack() as stack:
             if self._crash_safe:
                 stack.enter_context(self._precaution())
+            if self._traffic is not None and not self._entered:
+                stack.callback(self._finish)
+                stack.enter_context(self._traffic.watched())
             stack.enter_context(hooks.observing(self._observe, wrap=self._comparison()))
             stack.enter_context(adapter.observing_backward(self._observe_backward))
             stack.enter_context(children.followed(self))
@@ -117,6 +123,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self.bundles += [path for path, _ in self.family.bundles(self.directory, self.bundles)]
         if not self._entered and not self._decorates:
             self._history.clear()
+            if self._traffic is not None:
+                self._traffic.clear()
 
     def leaving(self, error: BaseException) -> None:
         """Record an error that leaves the block, if it comes from compiled code; must not raise."""
@@ -274,7 +282,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             return None
         path = self.family.sibling(self.directory, self.bundles, _everywhere(attempt, happening))
         if path is not None:
-            return sequences.Kept(None, path, calls)
+            return sequences.Kept(None, path, calls, None)
         return self._write_sequence(attempt, happening, calls, None)
 
     def _write_sequence(
@@ -282,7 +290,23 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     ) -> sequences.Kept:
         asked = self._asked(durable=True)
         file = capture.write_sequence(asked, attempt, happening, self._history, instead_of)
-        return sequences.Kept(file, file.path, calls)
+        return sequences.Kept(file, file.path, calls, attempt.code)
+
+    def _finish(self) -> None:
+        """Add the calls that were counted to the bundles of their frames; must not raise."""
+        assert self._traffic is not None
+        with self._lock:
+            for identity, kept in list(self._sequences.items()):
+                flow = None if kept.code is None else self._traffic.flow(kept.code)
+                # a decorated function is a block with each call: writing each time would take longer and longer
+                if flow is None or (self._decorates and flow.total < 2 * kept.counted):
+                    continue
+                try:
+                    self._sequences[identity] = sequences.counted(kept, flow)
+                except Exception as error:  # noqa: BLE001 - the program must not notice
+                    telling.warn(
+                        f"replay could not add its calls to {kept.path}: {type(error).__name__}: {error}"
+                    )
 
     def _checked(self, identity: str, path: Path, check: survival.Check) -> Path:
         found = check()

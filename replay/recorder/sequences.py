@@ -8,14 +8,15 @@ objects that die later were alive when it was written. How a bundle is written i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from replay.bundle import Published
+from replay.bundle import Published, load, rewritten
 from replay.recorder import describing, history
 from replay.recorder.happenings import Happening
+from replay.recorder.traffic import Flow
 from replay.recording import CallInfo, SequenceInfo
 from replay.torch_adapter import hooks
 
@@ -27,6 +28,8 @@ class Kept:
     file: Published | None  # None: another process of the block has written it
     path: Path
     calls: int
+    code: CodeType | None
+    counted: int = 0  # calls of all kinds that it tells of
 
     def is_outgrown(self, calls: int) -> bool:
         """Whether a bundle with so many calls tells more."""
@@ -59,6 +62,21 @@ def info(
         last=_call_info(attempt.code, last, first.state),
         dropped=calls.dropped(attempt.code),
     )
+
+
+def counted(kept: Kept, flow: Flow) -> Kept:
+    """The bundle with all calls of its frame in the manifest; everything else in it stays. Raises BundleError."""
+    file = kept.file
+    if file is None or not file.is_there():
+        return kept
+    total = flow.total
+    with load(file.path) as bundle:
+        sequence = bundle.manifest.sequence
+        if sequence is None:
+            return kept
+        manifest = replace(bundle.manifest, sequence=replace(sequence, traffic=flow.told()))
+        file = rewritten(bundle, manifest, file)
+    return replace(kept, file=file, path=file.path, counted=total)
 
 
 def _call_info(code: CodeType, call: history.Call, first: Mapping[str, Any]) -> CallInfo:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from replay.recording.failure import Difference, ErrorInfo, Event
+from replay.recording.traffic import TrafficInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class SequenceInfo:
     fingerprint: str  # of the frame, whatever the reasons are
     last: CallInfo
     dropped: int = 0  # compiling calls before the first one that is kept
+    traffic: TrafficInfo | None = None  # all calls, if they were recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ class CallOutcome:
     limit: str = ""  # the limit that it hit
     seconds: float = 0.0  # spent compiling
     error: str = ""  # what came out of the call: type and first line; empty where nothing did
+    recorded: str = (
+        ""  # what the recorded call did: "compiled", "limit", or of calls that were counted another CallFate
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ Nothing is judged here but whether the recorded compilations came again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
 from replay.recording import CallInfo, CallOutcome, Manifest
-from replay.replayer import earlier
+from replay.replayer import earlier, plan
 from replay.replayer.preparation import Prepared
 from replay.torch_adapter import events, failures, hooks, state
 
@@ -34,6 +34,7 @@ def is_recorded(prepared: Prepared) -> bool:
 class _Step:
     """One call, while it is going on."""
 
+    recorded: str
     attempts: list[hooks.Attempt] = field(default_factory=list)  # of the frame itself
     fingerprints: list[tuple[str, str]] = field(default_factory=list)
     uncompiled: bool = False
@@ -52,6 +53,7 @@ class _Step:
             limit="" if last is None else failures.limit_name(last.error),
             seconds=sum(one.seconds for one in self.attempts),
             error=self.error,
+            recorded=self.recorded,
         )
 
 
@@ -63,6 +65,8 @@ class Repetition:
         self._prepared = prepared
         self._code = prepared.subject.__code__
         self._step: _Step | None = None
+        self._planned = plan.of(prepared)
+        self._last = max(at for at, one in enumerate(self._planned) if one.recorded in plan.COMPILER)
 
     def observe(self, attempt: hooks.Attempt) -> None:
         """Called after every attempt to compile a frame."""
@@ -73,20 +77,32 @@ class Repetition:
             self._step.fingerprints.append(events.describe_recompile(attempt))
 
     def lead(self, function: Callable[..., Any]) -> None:
-        """The calls before the last one. What they raise is kept: one over synthetic values may fail."""
-        for call in self._prepared.root["calls"]:
-            positional, keywords = call["arguments"]
-            with self.step() as step:
-                try:
-                    with self._as_then(call):
-                        function(*positional, **keywords)
-                except Exception as error:  # noqa: BLE001 - the next call is made all the same
-                    step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
+        """The calls before the last one that came to the compiler."""
+        for one in self._planned[: self._last]:
+            self._make(function, one)
+
+    def trail(self, function: Callable[..., Any]) -> None:
+        """The calls after it, if they were recorded."""
+        for one in self._planned[self._last + 1 :]:
+            self._make(function, one)
+
+    def _make(self, function: Callable[..., Any], one: plan.Planned) -> None:
+        """One call. What it raises is kept: over synthetic values it may fail."""
+        with self._step_of(one.recorded) as step:
+            try:
+                with self._as_then(one.call):
+                    positional, keywords = one.arguments()
+                    function(*positional, **keywords)
+            except Exception as error:  # noqa: BLE001 - the next call is made all the same
+                step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
+
+    def step(self) -> AbstractContextManager[Any]:
+        """Around the last call that came to the compiler."""
+        return self._step_of(self._planned[self._last].recorded)
 
     @contextmanager
-    def step(self) -> Iterator[_Step]:
-        """Around one call."""
-        self._step = step = _Step()
+    def _step_of(self, recorded: str) -> Iterator[_Step]:
+        self._step = step = _Step(recorded)
         with _watching(self._code, step):
             try:
                 yield step
@@ -95,7 +111,7 @@ class Repetition:
                 self.calls.append(step.outcome())
 
     @contextmanager
-    def _as_then(self, call: dict[str, Any]) -> Iterator[None]:
+    def _as_then(self, call: Mapping[str, Any]) -> Iterator[None]:
         """The values and the state of an earlier call."""
         task = self._prepared.task
         with ExitStack() as stack:
@@ -143,7 +159,8 @@ def missed(manifest: Manifest, seen: Sequence[CallOutcome], same: Same) -> tuple
     The first call that is recorded finds nothing compiled in a replay, so it is not asked.
     """
     asked, other = 0, []
-    for number, (one, found) in enumerate(zip(recorded_calls(manifest), seen, strict=False)):
+    compiling = [one for one in seen if one.recorded in plan.COMPILER]
+    for number, (one, found) in enumerate(zip(recorded_calls(manifest), compiling, strict=False)):
         if number == 0 or not one.fingerprint:
             continue
         asked += 1

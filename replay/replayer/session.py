@@ -106,6 +106,8 @@ class _Replay:
         with ExitStack() as stack:
             self._watch(stack)
             self._call(function, positional, keywords)
+            if self.sequence is not None:
+                self.sequence.trail(function)
         seconds = {"load": prepared.loading, "run": time.perf_counter() - running}
         self._check_selection()
         task.notes += self.seen.unsure
