@@ -47,12 +47,20 @@ class Seen:
 
 
 def seen(
-    code: CodeType, f_globals: Mapping[str, Any], closure: tuple[Any, ...], values: Iterable[Any]
+    code: CodeType,
+    f_globals: Mapping[str, Any],
+    closure: tuple[Any, ...],
+    values: Iterable[Any],
+    previous: Seen | None = None,
 ) -> Seen:
-    """Note them. `values`: arguments and contents of the cells; no code of the user's runs."""
+    """Note them. `values`: arguments and contents of the cells; no code of the user's runs.
+
+    `previous`: what the call before saw. Of objects that are as they were then, nothing is noted anew.
+    """
     used = {name: f_globals[name] for name in frames.names_used(code) if name in f_globals}
+    known = {id(one.reference()): one for one in (previous.attributes if previous is not None else ())}
     return Seen(
-        attributes=tuple(_owners([*values, *used.values()])),
+        attributes=tuple(_owners([*values, *used.values()], known)),
         globals=_noted(used),
         closure=_noted(frames.cells(code, closure)),
     )
@@ -63,11 +71,14 @@ def changed(
     code: CodeType,
     f_globals: Mapping[str, Any],
     closure: tuple[Any, ...],
+    *,
     tensor: Callable[[sketches.Tensor], Any],
+    unchanged: set[int],
 ) -> dict[str, Any]:
     """What was otherwise then, as a bundle keeps it: objects with their attributes, globals, closure variables.
 
     Of an object also the names of attributes that it did not have. `tensor` makes the stand-in of a tensor.
+    `unchanged`: `id`s of owners that are known to be as they were; more are added.
     """
 
     def other(noted: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,12 +91,16 @@ def changed(
 
     objects = []
     for one in before.attributes:
+        if id(one) in unchanged:
+            continue
         owner = one.reference()
         held = (_dictionary(owner) if owner is not None else None) or {}
         then = other(one.noted, held)
         new = [name for name, value in held.items() if name not in one.names and _is_noted(name, value)]
         if owner is not None and (then or new):
             objects.append((owner, then, new))
+        else:
+            unchanged.add(id(one))
     return {
         "attributes": objects,
         "globals": other(before.globals, f_globals),
@@ -111,8 +126,9 @@ def _is_noted(name: Any, value: Any) -> bool:
         return False
     if _is_plain(value):
         return True
-    known = _is_changeable(value, 1) or (type(value) not in _CONTAINERS and _is_referable(value))
-    return known and not name.startswith("_")
+    if name.startswith("_"):
+        return False
+    return _is_changeable(value, 1) or (type(value) not in _CONTAINERS and _is_referable(value))
 
 
 def _is_referable(value: Any) -> bool:
@@ -144,8 +160,8 @@ def _is_changeable(value: Any, depth: int) -> bool:
     return sketches.is_constant(value) or sketches.is_tensor(value)
 
 
-def _owners(values: Iterable[Any]) -> Iterable[Owner]:
-    """Objects, breadth first, with their plain attributes."""
+def _owners(values: Iterable[Any], before: Mapping[int, Owner]) -> Iterable[Owner]:
+    """Objects, breadth first, with their attributes; those from before that are unchanged."""
     waiting, known = deque(values), set[int]()
     while waiting and len(known) < OBJECTS:
         value = waiting.popleft()
@@ -154,12 +170,25 @@ def _owners(values: Iterable[Any]) -> Iterable[Owner]:
             continue
         known.add(id(value))
         try:
-            yield Owner(weakref.ref(value), _noted(held), frozenset(held))
+            same = before.get(id(value))
+            if same is None or not _is_as_before(same, value, held):
+                same = Owner(weakref.ref(value), _noted(held), frozenset(held))
+            yield same
         except TypeError:  # takes no weak reference
             continue
         waiting.extend(one for one in held.values() if type(one) not in _CONTAINERS)
         if sketches.is_module(value):
             waiting.extend(held.get("_modules", {}).values())
+
+
+def _is_as_before(before: Owner, value: Any, held: Mapping[str, Any]) -> bool:
+    if before.reference() is not value or held.keys() != before.names:
+        return False
+    noted = before.noted
+    return all(
+        remains.is_same(noted[name], one) if name in noted else not _is_noted(name, one)
+        for name, one in held.items()
+    )
 
 
 def _dictionary(value: Any) -> dict[str, Any] | None:

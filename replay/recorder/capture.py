@@ -142,6 +142,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
         ambient["transforms"] = running
     modes = state.function_modes()
     sequence = sequences.info(attempt, happening, calls, earlier)
+    unchanged: set[int] = set()
     with undisturbed():
         ambient["generators"] = state.generators()
         collector = TensorCollector()
@@ -155,7 +156,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
         root = {
             "function": _function(attempt),
             "arguments": inputs.arguments,
-            "calls": [_call(attempt, call, collector, ambient) for call in earlier],
+            "calls": [_call(attempt, call, collector, ambient, unchanged) for call in earlier],
             "backend": backend.shipped,
             "backend_name": backend.registered,
             "options": backend.options,
@@ -325,11 +326,16 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
 
 
 def _call(
-    attempt: hooks.Attempt, call: history.Call, collector: TensorCollector, ambient: Mapping[str, Any]
+    attempt: hooks.Attempt,
+    call: history.Call,
+    collector: TensorCollector,
+    ambient: Mapping[str, Any],
+    unchanged: set[int],
 ) -> dict[str, Any]:
     """What is plain of it; a tensor by metadata, but itself, if it is alive, where metadata does not say what it is.
 
-    `ambient`: the global state of the recorded call; the earlier one's is kept where it is another.
+    `ambient`: the global state of the recorded call; the earlier one's is kept where it is another. `unchanged`: as
+    `attributes.changed` takes it.
     """
     made: dict[int, Any] = {}
 
@@ -346,7 +352,9 @@ def _call(
     return {
         "arguments": frames.arguments(attempt.code, f_locals),
         "grad": call.grad_enabled,
-        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure, tensor),
+        "before": attributes.changed(
+            call.seen, attempt.code, attempt.f_globals, attempt.closure, tensor=tensor, unchanged=unchanged
+        ),
         "state": {key: value for key, value in call.state.items() if ambient.get(key) != value},
     }
 

@@ -91,7 +91,8 @@ class History:
 
     def sketched(self, attempt: hooks.Attempt) -> Call:
         """What is to be kept of a call."""
-        return _call(attempt, time.perf_counter() - attempt.seconds - self._began)
+        previous = self.last(attempt.code)
+        return _call(attempt, time.perf_counter() - attempt.seconds - self._began, previous)
 
     def dropped(self, code: CodeType) -> int:
         """Calls of a code object that are kept no more: the oldest."""
@@ -131,7 +132,7 @@ class History:
         return self._calls[id(code)][1] if id(code) in self._calls else []
 
 
-def _call(attempt: hooks.Attempt, started: float) -> Call:
+def _call(attempt: hooks.Attempt, started: float, previous: Call | None) -> Call:
     limit = failures.limit_name(attempt.error)
     again = events.is_recompile(attempt) or limit
     signature, reason = events.describe_recompile(attempt) if again else ("", "")
@@ -145,6 +146,7 @@ def _call(attempt: hooks.Attempt, started: float) -> Call:
             attempt.f_globals,
             attempt.closure,
             [*attempt.f_locals.values(), *map(frames.content, attempt.closure)],
+            None if previous is None else previous.seen,
         ),
         frame=Past(
             attempt.code,
