@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -16,7 +18,8 @@ from replay.torch_adapter import hooks, sketches
 
 
 class Thing:
-    pass
+    def show(self):
+        return self.number
 
 
 def attempt(code, compile_id, **f_locals):
@@ -111,13 +114,43 @@ def test_no_object_of_the_users_is_kept_alive():
 
 
 def test_what_lives_comes_back_itself_and_what_is_gone_says_so():
-    thing = Thing()
+    thing = torch.nn.Linear(2, 2)
     kept = sketch([thing])
     assert revive(kept, None) == [thing]
     del thing
     gc.collect()
     assert isinstance(revive(kept, None)[0], Gone)
     assert isinstance(sketch(iter([])), Gone)
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+def test_what_is_gone_and_holds_only_parts_is_made_of_them_again():
+    def program():
+        thing = Thing()
+        thing.number, thing.names = 3, ["a"]
+        free = torch.ones(3)
+        return sketch(
+            {
+                "object": thing,
+                "method": thing.show,
+                "function": lambda x, y=2: (x + y, free.shape),
+                "partial": functools.partial(max, 5),
+                "tuple": Pair(1, torch.float16),
+            }
+        )
+
+    kept = program()
+    gc.collect()
+    found = revive(kept, lambda one: one.meta)
+    assert (type(found["object"]), vars(found["object"])) == (Thing, {"number": 3, "names": ["a"]})
+    assert found["method"]() == 3
+    assert found["function"](1) == (3, torch.Size([3]))
+    assert found["partial"](3) == 5
+    assert found["tuple"] == Pair(1, torch.float16)
 
 
 def test_structures_that_are_deep_wide_or_endless_are_cut():

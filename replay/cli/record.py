@@ -84,6 +84,11 @@ class ScriptCommand(click.Command):
     "--max-bundles", type=at_least_one, metavar="N", default=16, show_default=True, help="Stop after so many."
 )
 @click.option(
+    "--calls",
+    is_flag=True,
+    help="With --on recompile: count the calls that find compiled code too; slower.",
+)
+@click.option(
     "--crash-safe",
     is_flag=True,
     help="Have each frame on disk before it is compiled and run; slow. A crash leaves its bundle.",

@@ -4,7 +4,10 @@ block       `record`: one object per block
 happenings  which events make a bundle
 telling     where the bundle is: notes, log, warnings
 history     what earlier calls of a frame looked like
-attributes  plain values that earlier calls saw
+remains     what is kept of a value after its call
+attributes  values that earlier calls saw
+sequences   the calls that compiled a frame, and its bundle
+traffic     counting all calls of a frame
 capture     one failure -> one bundle
 frames      a frame's code and variables
 precaution  bundles that are written ahead of a crash

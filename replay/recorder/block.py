@@ -18,12 +18,14 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from replay import source
+from replay.bundle import Published
 from replay.errors import UsageError
-from replay.recorder import capture, children, happenings, later, survival, telling
+from replay.recorder import capture, children, happenings, later, sequences, survival, telling
 from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recorder.precaution import Precaution
+from replay.recorder.traffic import Traffic
 from replay.recording import Difference, Stage
 from replay.selection import Pattern, Selection
 from replay.torch_adapter import accuracy, distributed, events, failures, hooks, interception
@@ -44,6 +46,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     stop after so many distinct ones. `tolerance`: of "accuracy", which
     compares each graph with uncompiled code at each call; None: torch._dynamo.config.repro_tolerance. `crash_safe`:
     each frame is on disk before it is compiled and before each run, so that a crash of the process leaves its bundle.
+    `calls`: with "recompile": count the calls that find compiled code as well, which costs each of them time.
 
     `bundles` lists the files; `lost` counts the failures that could not be recorded, each told by a warning.
     The exception that reaches the caller is the program's own; it gains a note with the
@@ -84,10 +87,12 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self._ship = (ship,) if isinstance(ship, str) else tuple(ship)
         self._max = _positive("max_bundles", max_bundles)
         self._tolerance = _tolerance(tolerance)
-        if calls:
-            raise UsageError("record(calls=True): this version of torch-replay cannot do that yet")
+        if calls and "recompile" not in self._events:
+            raise UsageError(f'record(calls=True, on={on!r}): calls are recorded with on="recompile" only')
+        self._traffic = Traffic(self._selection.matches_code) if calls else None
         self._crash_safe = bool(crash_safe)
         self._seen: dict[str, Path] = {}
+        self._sequences: dict[str, sequences.Kept] = {}
         self._history = History()
         self._lock = threading.RLock()
         self._full = False
@@ -98,11 +103,15 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         with ExitStack() as stack:
             if self._crash_safe:
                 stack.enter_context(self._precaution())
+            if self._traffic is not None and not self._entered:
+                stack.callback(self._finish)
+                stack.enter_context(self._traffic.watched())
             stack.enter_context(hooks.observing(self._observe, wrap=self._comparison()))
             stack.enter_context(adapter.observing_backward(self._observe_backward))
             stack.enter_context(children.followed(self))
             self._entered.append(stack.pop_all())
         self.family.began(self.directory)
+        self._history.began()
         return self
 
     def __exit__(
@@ -114,6 +123,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         self.bundles += [path for path, _ in self.family.bundles(self.directory, self.bundles)]
         if not self._entered and not self._decorates:
             self._history.clear()
+            if self._traffic is not None:
+                self._traffic.clear()
 
     def leaving(self, error: BaseException) -> None:
         """Record an error that leaves the block, if it comes from compiled code; must not raise."""
@@ -160,7 +171,10 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         if not self._selection.matches_code(attempt.code):
             return
         for happening in happenings.of_attempt(attempt, self._events):
-            self._keep(attempt, happening)
+            if happening.sequence:
+                self._keep_sequence(attempt, happening)
+            else:
+                self._keep(attempt, happening)
         if attempt.fate in ("compiled", "refused"):
             self._history.note(attempt)
 
@@ -240,6 +254,60 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         if known is None or happening.event == "failure":
             telling.tell(attempt, happening, path)
 
+    def _keep_sequence(self, attempt: hooks.Attempt, happening: Happening) -> None:
+        """Write the bundle of a frame that is compiled again, in the place of the one of its calls before."""
+        identity = happenings.identity(attempt, happening)
+        with self._lock, self.family.alone(self.directory):
+            known, calls = self._sequences.get(identity), sequences.length(attempt, self._history)
+            if known is None:
+                kept = self._begin_sequence(attempt, happening, calls)
+            elif known.is_outgrown(calls):
+                kept = self._write_sequence(attempt, happening, calls, known.file)
+            else:
+                return
+            if kept is None:
+                return
+            self._sequences[identity], self._seen[identity] = kept, kept.path
+            if known is not None and known.path in self.bundles:
+                self.bundles[self.bundles.index(known.path)] = kept.path
+            elif kept.path not in self.bundles:
+                self.bundles.append(kept.path)
+        if known is None:
+            telling.tell(attempt, happening, kept.path)
+
+    def _begin_sequence(
+        self, attempt: hooks.Attempt, happening: Happening, calls: int
+    ) -> sequences.Kept | None:
+        if self._is_full():
+            return None
+        path = self.family.sibling(self.directory, self.bundles, _everywhere(attempt, happening))
+        if path is not None:
+            return sequences.Kept(None, path, calls, None)
+        return self._write_sequence(attempt, happening, calls, None)
+
+    def _write_sequence(
+        self, attempt: hooks.Attempt, happening: Happening, calls: int, instead_of: Published | None
+    ) -> sequences.Kept:
+        asked = self._asked(durable=True)
+        file = capture.write_sequence(asked, attempt, happening, self._history, instead_of)
+        return sequences.Kept(file, file.path, calls, attempt.code)
+
+    def _finish(self) -> None:
+        """Add the calls that were counted to the bundles of their frames; must not raise."""
+        assert self._traffic is not None
+        with self._lock:
+            for identity, kept in list(self._sequences.items()):
+                flow = None if kept.code is None else self._traffic.flow(kept.code)
+                # a decorated function is a block with each call: writing each time would take longer and longer
+                if flow is None or (self._decorates and flow.total < 2 * kept.counted):
+                    continue
+                try:
+                    self._sequences[identity] = sequences.counted(kept, flow)
+                except Exception as error:  # noqa: BLE001 - the program must not notice
+                    telling.warn(
+                        f"replay could not add its calls to {kept.path}: {type(error).__name__}: {error}"
+                    )
+
     def _checked(self, identity: str, path: Path, check: survival.Check) -> Path:
         found = check()
         if found != path:  # somebody has moved the first one away
@@ -251,12 +319,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     def _write(
         self, attempt: hooks.Attempt, happening: Happening, particulars: Later | None
     ) -> tuple[Path | None, survival.Check | None]:
-        if len(self._seen) >= self._max:
-            if not self._full:
-                self._full = True
-                telling.warn(
-                    f"replay has written max_bundles={self._max} bundles; further ones are not recorded"
-                )
+        if self._is_full():
             return None, None
         path = telling.written_by_another(attempt.error, self.directory) or self.family.sibling(
             self.directory, self.bundles, _everywhere(attempt, happening)
@@ -276,15 +339,25 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         *,
         durable: bool = True,
     ) -> tuple[Path, survival.Check | None]:
-        asked = capture.Asked(
+        return capture.write(self._asked(durable=durable), attempt, happening, self._history, particulars)
+
+    def _asked(self, *, durable: bool) -> capture.Asked:
+        return capture.Asked(
             self.directory, self._tensors, self._ship, telling.warn, self.family.word, durable
         )
-        return capture.write(asked, attempt, happening, self._history, particulars)
+
+    def _is_full(self) -> bool:
+        """Whether this block has as many bundles as it may; that is told once."""
+        full = len(self._seen) >= self._max
+        if full and not self._full:
+            self._full = True
+            telling.warn(f"replay has written max_bundles={self._max} bundles; further ones are not recorded")
+        return full
 
 
 def _everywhere(attempt: hooks.Attempt, happening: Happening) -> children.Failure:
     """What all processes of a block count as one happening."""
-    return happening.fingerprint, source.qualified_name(attempt.code), distributed.rank()
+    return happening.family, source.qualified_name(attempt.code), distributed.rank()
 
 
 def _tensors(policy: str) -> Tensors:

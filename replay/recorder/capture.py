@@ -19,11 +19,20 @@ from typing import Any
 from replay import shipping
 from replay._version import __version__
 from replay.bundle import BundleWriter, Published
-from replay.recorder import attributes, chain, describing, frames, history, pruning, survival, ways
+from replay.recorder import (
+    attributes,
+    chain,
+    describing,
+    frames,
+    history,
+    pruning,
+    sequences,
+    survival,
+    ways,
+)
 from replay.recorder.happenings import Happening
 from replay.recorder.survival import Content, Written
 from replay.recording import (
-    CallInfo,
     CompileInfo,
     FrameInfo,
     LeftOut,
@@ -98,6 +107,20 @@ def write(
     return survival.begin(again, values_matter=later is not None, warn=asked.warn)
 
 
+def write_sequence(
+    asked: Asked,
+    attempt: hooks.Attempt,
+    happening: Happening,
+    calls: history.History,
+    instead_of: Published | None,
+) -> Published:
+    """Write the bundle of a frame that is compiled again, with all its compiling calls, this one the last.
+
+    `instead_of`: the bundle of the calls before, whose place it takes. Raises as `write`.
+    """
+    return _write(asked, attempt, happening, calls, None, Content(), None, instead_of).file
+
+
 def _write(  # noqa: PLR0917 - one caller, in this order
     asked: Asked,
     attempt: hooks.Attempt,
@@ -118,6 +141,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     if running:
         ambient["transforms"] = running
     modes = state.function_modes()
+    sequence = sequences.info(attempt, happening, calls, earlier)
+    unchanged: set[int] = set()
     with undisturbed():
         ambient["generators"] = state.generators()
         collector = TensorCollector()
@@ -131,7 +156,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
         root = {
             "function": _function(attempt),
             "arguments": inputs.arguments,
-            "calls": [_call(attempt, call, collector) for call in earlier],
+            "calls": [_call(attempt, call, collector, ambient, unchanged) for call in earlier],
             "backend": backend.shipped,
             "backend_name": backend.registered,
             "options": backend.options,
@@ -161,7 +186,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
                 compile=_compile(attempt, backend, later),
                 environment=environment.capture(shipment.packages),
                 inputs=describing.inputs(inputs, collector.key_of),
-                calls=tuple(_call_info(attempt, call, collector) for call in earlier),
+                calls=sequences.infos(attempt.code, earlier),
+                sequence=sequence,
                 tensors=collector.specs,
                 storages=storages,
                 config=config,
@@ -299,32 +325,43 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
     )
 
 
-def _call(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> dict[str, Any]:
-    """What is plain of it; a tensor by metadata, but itself, if it is alive, where metadata does not say what it is."""
+def _call(
+    attempt: hooks.Attempt,
+    call: history.Call,
+    collector: TensorCollector,
+    ambient: Mapping[str, Any],
+    unchanged: set[int],
+) -> dict[str, Any]:
+    """What is plain of it; a tensor by metadata, but itself, if it is alive, where metadata does not say what it is.
+
+    `ambient`: the global state of the recorded call; the earlier one's is kept where it is another. `unchanged`: as
+    `attributes.changed` takes it.
+    """
+    made: dict[int, Any] = {}
 
     def tensor(sketch: sketches.Tensor) -> Any:
         alive = sketch.alive() if sketch.special else None
-        return collector.declare(sketch) if alive is None else alive
+        if alive is not None:
+            return alive
+        known = id(sketch.alive)  # the same for all sketches of one tensor, as long as it lives
+        if known not in made or sketch.alive() is None:
+            made[known] = collector.declare(sketch)
+        return made[known]
 
     f_locals = {name: history.revive(value, tensor) for name, value in call.f_locals.items()}
     return {
         "arguments": frames.arguments(attempt.code, f_locals),
         "grad": call.grad_enabled,
-        "before": attributes.changed(call.seen, attempt.code, attempt.f_globals, attempt.closure),
+        "before": attributes.changed(
+            call.seen, attempt.code, attempt.f_globals, attempt.closure, tensor=tensor, unchanged=unchanged
+        ),
+        "state": {key: value for key, value in call.state.items() if ambient.get(key) != value},
     }
-
-
-def _call_info(attempt: hooks.Attempt, call: history.Call, collector: TensorCollector) -> CallInfo:
-    return CallInfo(
-        compile_id=call.compile_id,
-        inputs=describing.sketched(attempt.code, call.f_locals),
-        grad_enabled=call.grad_enabled,
-    )
 
 
 def _stem(attempt: hooks.Attempt, happening: Happening) -> str:
     name = resumed_function(attempt.code.co_name) or attempt.code.co_name
-    core = happening.fingerprint.partition("-")[0] if happening.event != "success" else ""
+    core = happening.family.partition("-")[0] if happening.event != "success" else ""
     rank = distributed.rank()
     place = "" if rank is None else f"-rank{rank}"  # so that no two ranks want one name
     stem = _UNSAFE.sub("_", f"{name}-{happening.kind}-{core}").strip("_-")

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from replay.bundle import load
 from replay.bundle.publishing import locked
 from replay.errors import RecordingWarning, ReplayError
+from replay.recording import Manifest
 from replay.torch_adapter import features
 
 COARSE = 60.0
@@ -94,8 +95,7 @@ class Family:
     def sibling(self, directory: Path, known: Collection[Path], same: Failure) -> Path | None:
         """The bundle that another process of the block has written for the same failure of the same rank."""
         for path, manifest in self.bundles(directory, known):
-            found = manifest.signature if manifest.error is None else manifest.error.fingerprint
-            if (found, manifest.frame.function, manifest.process.get("rank")) == same:
+            if (_fingerprint(manifest), manifest.frame.function, manifest.process.get("rank")) == same:
                 return path
         return None
 
@@ -104,6 +104,13 @@ class Family:
         """No other process of the block looks for a sibling or writes while this one does."""
         with locked(directory) if self.is_large() else nullcontext():
             yield
+
+
+def _fingerprint(manifest: Manifest) -> str:
+    """What makes its happening one with others; of a sequence of calls the frame's."""
+    if manifest.error is not None:
+        return manifest.error.fingerprint
+    return manifest.signature if manifest.sequence is None else manifest.sequence.fingerprint
 
 
 _process: Any = multiprocessing.process.BaseProcess

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
-from replay.recorder import frames
+from replay.recorder import frames, remains
 from replay.recording import InputInfo
 from replay.torch_adapter import kinds, sketches, traits
 
@@ -34,9 +35,27 @@ def sketched(code: CodeType, f_locals: Mapping[str, Any]) -> tuple[InputInfo, ..
     return tuple(_row(name, "argument", f_locals[name], lambda _: None) for name in names if name in f_locals)
 
 
+def noted(closure: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[InputInfo, ...]:
+    """Rows for what an earlier call saw of closure variables and globals, functions and classes left out."""
+    return tuple(
+        [_row(name, "closure", value, lambda _: None) for name, value in closure.items()]
+        + [_row(name, "global", value, lambda _: None) for name, value in names.items() if _is_data(value)]
+    )
+
+
+def _is_data(value: Any) -> bool:
+    kept = _kept(value)
+    return not isinstance(kept, (FunctionType, type)) and kept is not None
+
+
 def short(value: Any) -> str:
     """One line for a value: itself if plain, a tensor's type, a container's length, else the type's name."""
+    value = _kept(value)
     kind = type(value)
+    if kind is remains.Instance:
+        return f"{_class_name(value.kind())} object"
+    if kind is remains.Gone:
+        return f"{value.type} object"
     if isinstance(value, sketches.Tensor):
         return tensor(value.meta, value.device)
     if sketches.is_tensor(value):
@@ -66,13 +85,33 @@ def tensor(value: Any, device: str) -> str:
 
 def type_name(value: Any) -> str:
     """Qualified name of a value's type, without a module for builtins."""
+    value = _kept(value)
     kind = value.class_name if isinstance(value, sketches.Tensor) else None
     if kind:
         return str(kind)
-    owner = type(value)
+    if type(value) is remains.Gone:
+        return str(value.type)
+    owner = value.kind() if type(value) is remains.Instance else type(value)
+    if owner is None:  # the class is gone
+        return "object"
     return (
         owner.__qualname__ if owner.__module__ == "builtins" else f"{owner.__module__}.{owner.__qualname__}"
     )
+
+
+def _kept(value: Any) -> Any:
+    """Of a sketch what it stands for, as far as that can be shown."""
+    if type(value) is weakref.ref:
+        target = value()
+        return remains.Gone("object") if target is None else target
+    if type(value) is remains.Made:
+        target = value.reference()
+        return remains.Gone(value.shown) if target is None else target
+    return value
+
+
+def _class_name(kind: Any) -> str:
+    return "" if kind is None else str(kind.__qualname__)
 
 
 def _row(name: str, role: Literal["argument", "closure", "global"], value: Any, key_of: KeyOf) -> InputInfo:

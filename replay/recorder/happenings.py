@@ -29,6 +29,7 @@ class Happening:
     signature: str = ""  # the fingerprint where there is no error
     reason: str = ""
     difference: Difference | None = None
+    sequence: str = ""  # the fingerprint of a frame that was compiled again, whatever the reasons are
 
     @property
     def kind(self) -> str:
@@ -41,6 +42,11 @@ class Happening:
     def fingerprint(self) -> str:
         """What makes two happenings the same."""
         return self.signature if self.error is None else self.error.fingerprint
+
+    @property
+    def family(self) -> str:
+        """The same, but that of a frame that is compiled again the frame alone counts, and no reason."""
+        return self.sequence or self.fingerprint
 
 
 def chosen(on: str | Sequence[str]) -> frozenset[str]:
@@ -63,11 +69,16 @@ def of_attempt(attempt: hooks.Attempt, wanted: frozenset[str]) -> Iterator[Happe
     error = _failure(attempt, wanted)
     if error is not None:
         yield error
-    elif attempt.fate == "compiled" and "recompile" in wanted and events.is_recompile(attempt):
+    if is_in_sequence(attempt, wanted):
         signature, reason = events.describe_recompile(attempt)
-        yield Happening("recompile", None, signature, reason)
-    elif attempt.fate == "compiled" and "success" in wanted and not found:
+        yield Happening("recompile", None, signature, reason, sequence=events.frame_fingerprint(attempt.code))
+    elif error is None and attempt.fate == "compiled" and "success" in wanted and not found:
         yield Happening("success", None, "success")
+
+
+def is_in_sequence(attempt: hooks.Attempt, wanted: frozenset[str]) -> bool:
+    """Whether an attempt is one more call of a sequence: it compiled a frame again, or hit the limit for that."""
+    return "recompile" in wanted and (events.is_recompile(attempt) or failures.is_limit(attempt.error))
 
 
 def identity(attempt: hooks.Attempt, happening: Happening) -> str:
@@ -75,9 +86,9 @@ def identity(attempt: hooks.Attempt, happening: Happening) -> str:
 
     The fingerprint and, where it holds no line of the program (a backend's error, a limit), the function.
     """
-    if attempt.error is not None and failures.real_stack(attempt.error):
+    if attempt.error is not None and happening.error is not None and failures.real_stack(attempt.error):
         return happening.fingerprint
-    return f"{happening.fingerprint} {source.qualified_name(attempt.code)} {attempt.code.co_firstlineno}"
+    return f"{happening.family} {source.qualified_name(attempt.code)} {attempt.code.co_firstlineno}"
 
 
 def _breaks(attempt: hooks.Attempt, wanted: frozenset[str]) -> Iterator[Happening]:

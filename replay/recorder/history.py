@@ -1,35 +1,26 @@
 """What earlier calls of a frame looked like: needed where a failure depends on them (dynamic shapes, limits).
 
-Kept only for calls that compiled, as metadata: no tensor of the user's is kept alive, and no object that is not
-a plain value or a function over plain values. What is gone by the time of the failure becomes `Gone`.
+Kept only for calls that compiled, as metadata: see `remains`. What is gone by the time of the
+failure becomes `Gone`, which old bundles look for in this module.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType
 from typing import Any
 
 from replay.recorder import attributes, frames
-from replay.torch_adapter import hooks, sketches, state
+from replay.recorder.remains import Gone, revive, sketch
+from replay.torch_adapter import events, failures, hooks, sketches, state
+
+__all__ = ["Call", "Gone", "History", "Past", "Sketched", "revive", "revived", "sketch"]
 
 KEPT = 300
 """Calls that are kept for one code object; torch's accumulated limit is 256."""
-DEPTH = 4
-WIDTH = 64
-"""Containers are looked into so deep, and so wide."""
-
-PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...))
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """An object of an earlier call that was not kept."""
-
-    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +33,11 @@ class Call:
     state: Mapping[str, Any] = field(default_factory=dict)  # as replay.torch_adapter.state captures it
     seen: attributes.Seen = field(default_factory=attributes.Seen)
     frame: Past | None = None
+    started: float = 0.0  # seconds since the block began
+    seconds: float = 0.0  # that the compilation took
+    reasons: tuple[str, ...] = ()  # as hooks.Attempt.reasons, or what torch's metrics say
+    fingerprint: str = ""  # of a recompile
+    limit: str = ""  # the one that it hit, so that it was not compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +63,19 @@ class History:
     def __init__(self) -> None:
         self._calls: dict[int, tuple[CodeType, list[Call]]] = {}  # by id: equal code may be of two functions
         self._lock = threading.Lock()
+        self._began = time.perf_counter()
+        self._dropped: dict[int, int] = {}
         self.refused: Call | None = None  # the latest that the stance fail_on_recompile refused
 
+    def began(self) -> None:
+        """The block begins: times count from now, unless something is kept already."""
+        with self._lock:
+            if not self._calls:
+                self._began = time.perf_counter()
+
     def note(self, attempt: hooks.Attempt) -> None:
-        """Keep a sketch of a call that compiled."""
-        call = _call(attempt)
+        """Keep a sketch of a call that compiled or was refused."""
+        call = self.sketched(attempt)
         with self._lock:
             if attempt.fate == "refused":
                 self.refused = call
@@ -79,8 +83,20 @@ class History:
             _, calls = self._calls.setdefault(id(attempt.code), (attempt.code, []))
             if call.compile_id.endswith("/0"):
                 calls.clear()  # the first compilation: what was before is forgotten by torch as well
+                self._dropped.pop(id(attempt.code), None)
             calls.append(call)
-            del calls[:-KEPT]
+            if len(calls) > KEPT:
+                del calls[0]
+                self._dropped[id(attempt.code)] = self.dropped(attempt.code) + 1
+
+    def sketched(self, attempt: hooks.Attempt) -> Call:
+        """What is to be kept of a call."""
+        previous = self.last(attempt.code)
+        return _call(attempt, time.perf_counter() - attempt.seconds - self._began, previous)
+
+    def dropped(self, code: CodeType) -> int:
+        """Calls of a code object that are kept no more: the oldest."""
+        return self._dropped.get(id(code), 0)
 
     def before(self, attempt: hooks.Attempt) -> list[Call]:
         """The calls that compiled this frame before, oldest first."""
@@ -109,13 +125,17 @@ class History:
         """Forget everything."""
         with self._lock:
             self._calls.clear()
+            self._dropped.clear()
             self.refused = None
 
     def _kept(self, code: CodeType) -> list[Call]:
         return self._calls[id(code)][1] if id(code) in self._calls else []
 
 
-def _call(attempt: hooks.Attempt) -> Call:
+def _call(attempt: hooks.Attempt, started: float, previous: Call | None) -> Call:
+    limit = failures.limit_name(attempt.error)
+    again = events.is_recompile(attempt) or limit
+    signature, reason = events.describe_recompile(attempt) if again else ("", "")
     return Call(
         compile_id=attempt.compile_id or "?",
         f_locals={name: sketch(value) for name, value in attempt.f_locals.items()},
@@ -126,6 +146,7 @@ def _call(attempt: hooks.Attempt) -> Call:
             attempt.f_globals,
             attempt.closure,
             [*attempt.f_locals.values(), *map(frames.content, attempt.closure)],
+            None if previous is None else previous.seen,
         ),
         frame=Past(
             attempt.code,
@@ -133,43 +154,12 @@ def _call(attempt: hooks.Attempt) -> Call:
             tuple(_cell_sketch(cell) for cell in attempt.closure),
             attempt.converter,
         ),
+        started=max(0.0, started),
+        seconds=attempt.seconds,
+        reasons=attempt.reasons or ((reason,) if reason else ()),
+        fingerprint=signature,
+        limit=limit,
     )
-
-
-def sketch(value: Any, depth: int = DEPTH) -> Any:
-    """What is kept of a value: itself if plain, metadata of a tensor, a weak reference to the rest."""
-    kind = type(value)
-    if kind in PLAIN:
-        return value
-    if sketches.is_tensor(value):
-        return sketches.Tensor.of(value) or Gone(kind.__qualname__)
-    if depth and kind in (tuple, list) and len(value) <= WIDTH:
-        return kind(sketch(item, depth - 1) for item in value)
-    if kind in (set, frozenset) and len(value) <= WIDTH and _all_plain(value):
-        return kind(value)
-    if depth and kind is dict and len(value) <= WIDTH and _all_plain(value):
-        return {key: sketch(item, depth - 1) for key, item in value.items()}
-    if kind is FunctionType and _is_small(value):
-        return value
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return Gone(kind.__qualname__)
-
-
-def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
-    """The inverse of `sketch`, as far as it goes; `tensor` makes the stand-in of a tensor."""
-    kind = type(value)
-    if kind is weakref.ref:
-        target = value()
-        return Gone("object") if target is None else target
-    if kind is sketches.Tensor:
-        return tensor(value)
-    if kind in (tuple, list):
-        return kind(revive(item, tensor) for item in value)
-    if kind is dict:
-        return {key: revive(item, tensor) for key, item in value.items()}
-    return value
 
 
 def revived(attempt: hooks.Attempt, tensor: Callable[[sketches.Tensor], Any]) -> hooks.Attempt:
@@ -195,12 +185,3 @@ def _cell_sketch(cell: CellType) -> Any:
         return sketch(cell.cell_contents)
     except ValueError:  # not assigned yet
         return Gone("cell")
-
-
-def _all_plain(values: Iterable[Any]) -> bool:
-    return all(type(value) in PLAIN for value in values)
-
-
-def _is_small(function: FunctionType) -> bool:
-    cells = function.__closure__ or ()
-    return all(type(frames.content(cell)) in PLAIN for cell in cells)

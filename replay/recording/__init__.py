@@ -7,6 +7,7 @@ failure     an error, its place, wrong numbers
 manifest    all that a bundle says of itself
 comparison  what a comparison with uncompiled code looked at
 outcome     what came of a replay
+traffic     all calls of a frame, counted
 """
 
 from replay.recording.comparison import Blame, Comparison
@@ -21,18 +22,22 @@ from replay.recording.manifest import (
     LeftOut,
     Manifest,
     Missing,
+    SequenceInfo,
     StorageSpec,
     Substitution,
     TensorSpec,
     made_up,
 )
-from replay.recording.outcome import Artifacts, Drift, FrameOutcome, Outcome
+from replay.recording.outcome import Artifacts, CallOutcome, Drift, FrameOutcome, Outcome
+from replay.recording.traffic import CallKind, SignatureInfo, TrafficInfo
 
 __all__ = [
     "DIED",
     "Artifacts",
     "Blame",
     "CallInfo",
+    "CallKind",
+    "CallOutcome",
     "Comparison",
     "CompileInfo",
     "Difference",
@@ -48,11 +53,14 @@ __all__ = [
     "Manifest",
     "Missing",
     "Outcome",
+    "SequenceInfo",
+    "SignatureInfo",
     "Stage",
     "Status",
     "StorageSpec",
     "Substitution",
     "TensorSpec",
+    "TrafficInfo",
     "UserFrame",
     "made_up",
 ]

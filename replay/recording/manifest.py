@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from replay.recording.failure import Difference, ErrorInfo, Event
+from replay.recording.traffic import TrafficInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,30 @@ class CallInfo:
     """One earlier call of the frame that compiled it; the failing call is not among them."""
 
     compile_id: str
-    inputs: tuple[InputInfo, ...]
+    inputs: tuple[InputInfo, ...]  # of a sequence also what was noted of closure variables and globals
     grad_enabled: bool = True
+    started: float = 0.0  # seconds since the recording block began
+    seconds: float = 0.0  # that the compilation took
+    fingerprint: str = ""  # of a call that compiled the frame again; as Manifest.signature
+    reasons: tuple[str, ...] = ()  # torch's words: for each cached entry the first guard that failed
+    state: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of a sequence: global state that is other than at its first call, as Manifest.state has it
+    limit: str = ""  # the limit that this call hit, by its name in torch._dynamo.config: it ran uncompiled
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInfo:
+    """The calls that compiled one frame: Manifest.calls and then `last`, whose inputs are those of the manifest.
+
+    After a call that hit a limit torch asks no more: the frame has compiled code for what fits, and runs
+    uncompiled for all else.
+    """
+
+    fingerprint: str  # of the frame, whatever the reasons are
+    last: CallInfo
+    dropped: int = 0  # compiling calls before the first one that is kept
+    traffic: TrafficInfo | None = None  # all calls, if they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +209,7 @@ class Manifest:
     substitution: Substitution | None = None  # None: all values are real, or the policy asks for no check
     signature: str = ""  # the fingerprint of an event that is no failure
     reason: str = ""  # of a recompile: the guard that failed, in torch's words
+    sequence: SequenceInfo | None = None  # of a recompile; None in bundles of a single reason
     difference: Difference | None = None  # of wrong numbers
     process: Mapping[str, Any] = field(
         default_factory=dict

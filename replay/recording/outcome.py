@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from replay.recording.comparison import Comparison
 from replay.recording.failure import Difference, ErrorInfo, Status
@@ -21,6 +22,22 @@ class FrameOutcome:
     graph_breaks: int
     seconds: float  # spent compiling
     graphs: int = 0  # that a backend compiled
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What one call of a recorded sequence did in the replay."""
+
+    fate: Literal["compiled", "hit", "uncompiled"]  # `hit`: code that was compiled before fitted
+    compile_id: str = ""  # of a call that came to the compiler
+    fingerprint: str = ""  # of one that compiled the frame again, or was to
+    reasons: tuple[str, ...] = ()  # torch's words: for each cached entry the first guard that failed
+    limit: str = ""  # the limit that it hit
+    seconds: float = 0.0  # spent compiling
+    error: str = ""  # what came out of the call: type and first line; empty where nothing did
+    recorded: str = (
+        ""  # what the recorded call did: "compiled", "limit", or of calls that were counted another CallFate
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +77,4 @@ class Outcome:
     comparison: Comparison | None = None  # of the whole frame, where one was asked for
     notes: tuple[str, ...] = ()  # what a reader of the verdict should know
     artifacts: Artifacts | None = None
+    calls: tuple[CallOutcome, ...] = ()  # of a recorded sequence, in its order

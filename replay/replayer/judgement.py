@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from replay import fingerprint, shipping
-from replay.recording import ErrorInfo, Missing, Outcome, Status, made_up
+from replay.recording import CallOutcome, ErrorInfo, Missing, Outcome, Status, made_up
+from replay.replayer import sequence
 from replay.replayer.preparation import release, torch_version
 from replay.replayer.seen import Seen
 from replay.replayer.task import Task
@@ -47,6 +48,7 @@ def judge(task: Task, seen: Seen, loaded: shipping.Loaded, seconds: Mapping[str,
         recorded_reason=task.manifest.reason,
         difference=seen.differences.get(id(error)),
         notes=tuple(task.notes),
+        calls=seen.calls or (),
     )
 
 
@@ -79,11 +81,32 @@ def find_match(task: Task, seen: Seen) -> ErrorInfo | None:
 
 
 def _recompile(task: Task, seen: Seen) -> str | None:
-    """The reason of the recompilation that is the recorded one, if it happened."""
+    """The reason of the recompilation that is the recorded one, if it happened; of a sequence, if all of them did."""
     if task.manifest.event != "recompile":
         return None
+    if seen.calls is not None:
+        return _sequence(task, seen.calls)
     found = (why for one, why in seen.recompiles if _same(task, task.manifest.signature, one))
     return next(found, None)
+
+
+def _sequence(task: Task, calls: Sequence[CallOutcome]) -> str | None:
+    asked, other = sequence.missed(task.manifest, calls, lambda one, two: _same(task, one, two))
+    task.notes.append(
+        f"the sequence of {len(calls)} calls was repeated: {asked - len(other)} of {asked} came to the compiler "
+        "again as recorded"
+    )
+    if other:
+        first = sequence.recorded_calls(task.manifest)[other[0]]
+        task.notes.append(
+            f"the first that did not is call {other[0] + 1} ({first.compile_id}): {calls[other[0]].fate}"
+        )
+    failed = sum(bool(one.error) for one in calls[:-1])
+    if failed:
+        task.notes.append(f"{failed} of the earlier calls raised over synthetic values")
+    if other or not asked:
+        return None
+    return next(iter(calls[-1].reasons), task.manifest.reason)
 
 
 def _same(task: Task, recorded: str, seen: str) -> bool:

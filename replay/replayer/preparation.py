@@ -66,9 +66,10 @@ class Prepared:
         """Repeat the calls that compiled the frame before it failed.
 
         With the eager backend; where a second compilation is the event itself, with the compiled `function`:
-        entries of another backend would be no reason to compile again.
+        entries of another backend would be no reason to compile again. A sequence is repeated under the hooks: see
+        `sequence`.
         """
-        if not self.task.compiles:
+        if not self.task.compiles or self.task.manifest.sequence is not None:
             return
         stance = self.task.manifest.state.get("stance")
         itself = stance == stances.REFUSES or self.task.manifest.event == "recompile"

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any
 
 from replay import isolation, source
-from replay.recording import Difference, ErrorInfo, FrameOutcome
+from replay.recording import CallOutcome, Difference, ErrorInfo, FrameOutcome
 from replay.torch_adapter import events, failures, hooks, interception, later
 
 
@@ -26,6 +26,7 @@ class Seen:
     breaks: int = 0  # graph breaks that torch had counted at the last look
     graphs: int = 0  # compiled graphs, the same
     recompiles: list[tuple[str, str]] = field(default_factory=list)  # fingerprint and reason
+    calls: tuple[CallOutcome, ...] | None = None  # of a recorded sequence, if it was repeated
     differences: dict[int, Difference] = field(default_factory=dict)  # wrong numbers, by their error's id
     unsure: list[str] = field(default_factory=list)  # what could not be compared, and why
     _exceptions: list[BaseException] = field(default_factory=list)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from types import CodeType
 from typing import Any
@@ -18,7 +18,7 @@ from replay import isolation, source
 from replay.bundle import load
 from replay.errors import MissingError, ReplayError, UsageError
 from replay.recording import Outcome
-from replay.replayer import debugger, elsewhere, instruments, judgement, process
+from replay.replayer import debugger, elsewhere, instruments, judgement, process, sequence
 from replay.replayer.preparation import Prepared, prepare
 from replay.replayer.process import Request
 from replay.replayer.seen import Seen
@@ -91,6 +91,7 @@ class _Replay:
     def __init__(self, prepared: Prepared, attached: dict[str, instruments.Instrument]) -> None:
         self.prepared, self.task, self.attached = prepared, prepared.task, attached
         self.seen = Seen()
+        self.sequence = sequence.Repetition(prepared) if sequence.is_recorded(prepared) else None
 
     def run(self) -> Outcome:
         """Call the frame under every hook, and judge."""
@@ -105,11 +106,14 @@ class _Replay:
         with ExitStack() as stack:
             self._watch(stack)
             self._call(function, positional, keywords)
+            if self.sequence is not None:
+                self.sequence.trail(function)
         seconds = {"load": prepared.loading, "run": time.perf_counter() - running}
         self._check_selection()
         task.notes += self.seen.unsure
         if self.seen.suppressed:
             task.notes.append("suppress_errors hid the error from the program: the frame ran on uncompiled")
+        self.seen.calls = None if self.sequence is None else tuple(self.sequence.calls)
         return judgement.judge(task, self.seen, prepared.loaded, seconds)
 
     def _watch(self, stack: ExitStack) -> None:
@@ -120,6 +124,8 @@ class _Replay:
             enter(stances.uncompiled())
             return
         enter(hooks.observing(self.seen.observe, self._gate(), wrap=self._comparison()))
+        if self.sequence is not None:
+            enter(hooks.observing(self.sequence.observe))
         for one in self.attached.values():
             enter(hooks.observing(one.observe, wrap=one.wrap))
         enter(later.observing_backward(self.seen.observe_backward))
@@ -161,8 +167,13 @@ class _Replay:
         isolation.announce("compile" if self.task.compiles else "run")
         backward = self.task.backward
         try:
+            last: AbstractContextManager[Any] = nullcontext()
+            if self.sequence is not None:
+                self.sequence.lead(function)
+                last = self.sequence.step()
             with self.task.place.running(backward=backward):
-                output = function(*positional, **keywords)
+                with last:
+                    output = function(*positional, **keywords)
                 for one in self.attached.values():
                     one.returned(output)
                 wanted = backward or any(one.differentiates for one in self.attached.values())

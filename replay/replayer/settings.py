@@ -93,6 +93,7 @@ def reduced(manifest: Manifest, without: Collection[str]) -> Manifest:
         compile=_reduced_compile(manifest.compile, without),
         state=_reduced_state(manifest.state, without),
         calls=() if CALLS in without else manifest.calls,
+        sequence=None if CALLS in without else manifest.sequence,
     )
 
 

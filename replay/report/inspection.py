@@ -85,7 +85,11 @@ def _draw_event(page: Page, manifest: Manifest) -> None:
     if manifest.event != "recompile":
         page.heading("No failure", f"recorded as: {manifest.event}")
         return
-    page.heading("Compiled again", f"{manifest.compile.compile_id}, since a guard failed")
+    limit = "" if manifest.sequence is None else manifest.sequence.last.limit
+    if limit:
+        page.heading("Not compiled again", f"{limit} was hit; from here on torch asks no more")
+    else:
+        page.heading("Compiled again", f"{manifest.compile.compile_id}, since a guard failed")
     for line in manifest.reason.splitlines() or ["(torch gave no reason)"]:
         page.line(line)
 

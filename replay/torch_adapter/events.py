@@ -47,16 +47,23 @@ def describe_recompile(attempt: hooks.Attempt) -> tuple[str, str]:
 
     Across releases of torch the frame alone counts: the wording of guards changes.
     """
-    reason = hooks.recompile_reason(attempt.compile_id)
+    reason = hooks.recompile_reason(attempt)
+    return recompile_fingerprint(attempt.code, reason), reason
+
+
+def frame_fingerprint(code: CodeType) -> str:
+    """The fingerprint of a frame that is compiled more than once, whatever the reasons are."""
+    return fingerprint.compute(stage="recompile", type="", user_frames=failures.own_frame(code))
+
+
+def recompile_fingerprint(code: CodeType, reason: str) -> str:
+    """The fingerprint of a frame that is compiled again for this reason, in torch's words."""
     first = next(iter(reason.splitlines()), "").partition("  #")[0]
-    return (
-        fingerprint.compute(
-            stage="recompile",
-            type="",
-            user_frames=failures.own_frame(attempt.code),
-            title=_ENTRY.sub("", first),
-        ),
-        reason,
+    return fingerprint.compute(
+        stage="recompile",
+        type="",
+        user_frames=failures.own_frame(code),
+        title=_ENTRY.sub("", first),
     )
 
 

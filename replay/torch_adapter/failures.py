@@ -111,6 +111,16 @@ def is_limit(error: BaseException | None) -> bool:
     return type(error).__name__ in _LIMIT_TYPES or _text(error).startswith(LIMIT_TITLES)
 
 
+def limit_name(error: BaseException | None) -> str:
+    """The limit that was hit, by its name in torch._dynamo.config; empty for any other error."""
+    found = (
+        _LIMIT_NAME.search(_text(error) + _text(error.__cause__ or error))
+        if error is not None and is_limit(error)
+        else None
+    )
+    return "" if found is None else found[0].rpartition(" ")[2]
+
+
 def is_skip(error: BaseException) -> bool:
     """Whether the exception is Dynamo's way to leave a frame alone: no failure."""
     return isinstance(error, features.module("torch._dynamo.exc").SkipFrame)
@@ -166,9 +176,9 @@ def own_frame(code: CodeType | None) -> tuple[UserFrame, ...]:
 
 
 def _title(error: BaseException, inner: object) -> str:
-    limit = _LIMIT_NAME.search(_text(error) + _text(error.__cause__ or error)) if is_limit(error) else None
-    if limit is not None:
-        return limit[0]
+    limit = limit_name(error)
+    if limit:
+        return f"Limit type: {limit}"
     text = _text(inner if isinstance(inner, BaseException) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 

@@ -52,6 +52,9 @@ class Attempt:
     seconds: float
     breaks: tuple[Break, ...] = ()
     entry: entries.Entry | None = None  # where this is a way in that is no compiled function's call
+    reasons: tuple[
+        str, ...
+    ] = ()  # of a frame that has compiled code: why each of it does not fit, in torch's words
 
     @property
     def fullgraph(self) -> bool:
@@ -100,8 +103,11 @@ def graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def recompile_reason(compile_id: str | None) -> str:
+def recompile_reason(attempt: Attempt) -> str:
     """The guard that failed, in torch's words, of a frame that was compiled again just now; empty if unknown."""
+    if attempt.reasons:
+        return attempt.reasons[0]
+    compile_id = attempt.compile_id
     metrics = features.require(features.module("torch._dynamo.utils"), "get_compilation_metrics")()
     for one in reversed(metrics):
         if str(one.compile_id).endswith(compile_id or "?"):
@@ -129,6 +135,8 @@ _watches: list[_Watch] = []
 _originals: dict[str, Callable[..., Any]] = {}
 _undo: list[Callable[[], None]] = []
 _local = threading.local()
+_REASONS = "get_and_maybe_log_recompilation_reasons"
+"""What torch/_dynamo/convert_frame.py calls for a frame that has compiled code already (torch 2.9 to 2.13)."""
 
 
 @contextmanager
@@ -169,6 +177,23 @@ def _install() -> None:
         owner.__call__ = wrap(owner.__call__, convert_frame)
     _undo.append(entries.install(_entry_failed, _notify))
     _undo.append(stances.install(_refused))
+    _undo.append(_install_reasons(convert_frame))
+
+
+def _install_reasons(convert_frame: Any) -> Callable[[], None]:
+    """Keep what torch finds out of why a frame is compiled again: its own metrics hold only the first reason."""
+    original = getattr(convert_frame, _REASONS, None)
+    if original is None:
+        return lambda: None  # then the metrics' reason is all that is known
+
+    @functools.wraps(original)
+    def get_reasons(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        _local.reasons = tuple(map(str, found or ()))
+        return found
+
+    setattr(convert_frame, _REASONS, get_reasons)
+    return lambda: setattr(convert_frame, _REASONS, original)
 
 
 def _uninstall() -> None:
@@ -194,6 +219,7 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
         for watch in _innermost_first():
             if watch.before is not None:
                 watch.before(begun())
+        outer, _local.reasons = _local.__dict__.get("reasons", ()), ()
         started = time.perf_counter()
         try:
             result = original(_wrapped(self, frame.f_code), frame, cache_entry, hooks, frame_state, **kwargs)
@@ -205,9 +231,12 @@ def _wrap_assert(original: Callable[..., Any], convert_frame: Any) -> Callable[.
             else:
                 _notify(attempt)
             raise
-        fate: Fate = "skipped" if getattr(result, "guarded_code", result) is None else "compiled"
-        _notify(begun(fate, None, time.perf_counter() - started))
-        return result
+        else:
+            fate: Fate = "skipped" if getattr(result, "guarded_code", result) is None else "compiled"
+            _notify(begun(fate, None, time.perf_counter() - started))
+            return result
+        finally:
+            _local.reasons = outer
 
     return __call__
 
@@ -273,6 +302,7 @@ def _attempt(converter: Any, frame: Any, frame_state: Any, known: int) -> Callab
             error=error,
             seconds=seconds,
             breaks=() if fate == "begun" else _breaks(known),
+            reasons=() if fate == "begun" else _local.__dict__.get("reasons", ()),
         )
 
     return make

@@ -40,6 +40,18 @@ class Tensor:
         return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor), special)
 
 
+def is_constant(value: Any) -> bool:
+    """Whether a value is one of torch's own that never changes: a dtype, a device, a size."""
+    torch = features.module("torch")
+    return type(value) in (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
+
+
+def is_unchanged(kept: Tensor, now: Any) -> bool:
+    """Whether a tensor still looks as it did: it may have been resized in place."""
+    same = (tuple(now.shape), now.dtype) == (tuple(kept.meta.shape), kept.meta.dtype)
+    return same and now.requires_grad == kept.meta.requires_grad
+
+
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of any class."""
     return isinstance(value, features.module("torch").Tensor)
