@@ -404,6 +404,7 @@ def test_record_passes_its_options_and_leaves_the_scripts_alone(recorder):
                 "tensors": "full",
                 "ship": ("a",),
                 "max_bundles": 3,
+                "calls": False,
                 "crash_safe": False,
                 "tolerance": 0.01,
             },
@@ -415,7 +416,7 @@ def test_record_passes_its_options_and_leaves_the_scripts_alone(recorder):
 def test_record_defaults_are_the_contracts(recorder):
     invoke("record", "p.py", "pass")
     expected = {"on": ("failure",), "only": None, "tensors": "auto", "ship": (), "max_bundles": 16}
-    expected.update(tolerance=None, crash_safe=False)
+    expected.update(tolerance=None, calls=False, crash_safe=False)
     assert recorder.calls == [(("recordings",), expected)]
 
 
