@@ -330,7 +330,7 @@ def test_a_step_that_ends_as_the_backend_below_has_not_the_failure(
     outcome = Outcome("x.rec", "different", "inductor", "f", error, None)
     monkeypatch.setattr(session, "replay", lambda request: (outcome, {}))
     search = Bisection(backend="inductor", wanted="RuntimeError", otherwise=otherwise, budget=1.0)
-    assert search._passes(SimpleNamespace(request={"config": {}})) is passes
+    assert search._passes(SimpleNamespace(request={"config": {}, "instruments": {}})) is passes
     assert search._others == others
 
 
