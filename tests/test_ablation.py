@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,8 +168,8 @@ class Here(Trials):
         try:
             observed = observe(self._bundle, trial.instruments, trial.options, isolate=False)
         except ReplayError as error:
-            return Trial(trial.options, trial.instruments, refused=str(error))
-        return Trial(trial.options, trial.instruments, observed.outcome, observed.found)
+            return replace(trial, refused=str(error))
+        return replace(trial, outcome=observed.outcome, found=observed.found)
 
 
 @pytest.fixture
