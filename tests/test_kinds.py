@@ -7,7 +7,8 @@ import torch
 
 from replay import shipping
 from replay.torch_adapter import kinds
-from replay.torch_adapter.tensors import TensorBuilder, TensorCollector
+from replay.torch_adapter.building import TensorBuilder
+from replay.torch_adapter.tensors import TensorCollector
 
 
 class Pair(torch.Tensor):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from replay.errors import MissingError, UnsupportedTorchError
 from replay.recording import TensorSpec
-from replay.torch_adapter.tensors import SMALL, TensorBuilder, TensorCollector
+from replay.torch_adapter.building import TensorBuilder
+from replay.torch_adapter.tensors import SMALL, TensorCollector
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch calls some dtypes experimental or deprecated
 

@@ -11,7 +11,7 @@ from replay.replayer.elsewhere import Place
 from replay.replayer.process import Request
 from replay.selection import Selection
 from replay.torch_adapter import compiling
-from replay.torch_adapter.tensors import TensorBuilder
+from replay.torch_adapter.building import TensorBuilder
 
 
 @dataclass(slots=True)

@@ -17,9 +17,9 @@ from replay.replayer.launch import UNCOMPILED_RUN
 from replay.replayer.preparation import Prepared, prepare
 from replay.replayer.task import Task
 from replay.torch_adapter import compiling, gradients, holdings, stances, state, widening
+from replay.torch_adapter.building import TensorBuilder
 from replay.torch_adapter.gradients import Gradients
 from replay.torch_adapter.holdings import Holdings
-from replay.torch_adapter.tensors import TensorBuilder
 
 
 @dataclass(slots=True)

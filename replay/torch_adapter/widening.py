@@ -13,7 +13,7 @@ from typing import Any
 
 from replay.recording import TensorSpec
 from replay.torch_adapter import features, synthesis
-from replay.torch_adapter.tensors import TensorBuilder
+from replay.torch_adapter.building import TensorBuilder
 
 
 class WideBuilder(TensorBuilder):
