@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -105,11 +105,11 @@ def _show(found: Sequence[Recompiles], *, alone: bool, as_json: bool, verbose: i
     else:
         from replay.report.recompiles import draw_recompiles
 
-        exits.write_result(
-            lambda stream: [
-                draw_recompiles(one, stream, verbose=verbose, first=not at) for at, one in enumerate(found)
-            ]
-        )
+        def draw(stream: TextIO) -> None:
+            for at, one in enumerate(found):
+                draw_recompiles(one, stream, verbose=verbose, first=not at)
+
+        exits.write_result(draw)
 
 
 def _code(found: Sequence[Recompiles]) -> int:

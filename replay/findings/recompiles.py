@@ -1,7 +1,7 @@
 """Frozen data: why a frame is compiled again and again, under which settings, and what helps. Plain values only.
 
-The replaying process fills in the calls; causes, grid and remedies are found in `replay.recompilation`; reports and JSON
-read all of it.
+The replaying process fills in the calls; causes, grid and remedies are found in `replay.recompilation`; reports and
+JSON read all of it.
 """
 
 from __future__ import annotations

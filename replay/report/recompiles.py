@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import TextIO
 
 from rich.text import Text
 
 from replay.findings.recompiles import Call, CauseGroup, Difference, Recompiles, Refusal
+from replay.recompilation.sentences import name
 from replay.recording import UserFrame
 from replay.report.page import Page
 from replay.report.text import clean_line, count, shorten, show_seconds
@@ -23,6 +25,8 @@ GUARDS = 4
 """Guards of the newest entry that are shown for a call."""
 GUARD = 160
 """Characters of a guard that is shown in place of values."""
+WIDTH = 74
+"""Characters of a line of a sentence."""
 
 
 def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, first: bool = True) -> None:
@@ -66,8 +70,9 @@ def _draw_causes(page: Page, found: Recompiles) -> None:
         return
     page.heading("Causes", f"{count(len(found.again), 'call')} came to the compiler again")
     for number, one in enumerate(found.causes, start=1):
-        page.line(f"{number}. {one.cause}: {_share(one, len(found.again))}")
-        page.line(one.sentence, indent=5)
+        page.line(f"{number}. {one.cause}, {_share(one, len(found.again))}")
+        for part in wrap(clean_line(one.sentence), WIDTH, break_long_words=False, break_on_hyphens=False):
+            page.line(part, indent=5)
         _draw_place(page, one.place, indent=5)
 
 
@@ -131,7 +136,7 @@ def _draw_refusal(page: Page, one: Refusal, *, verbose: int) -> None:
     made = f" of call {one.call + 1}" if one.call >= 0 else ""
     page.line(f"{one.compile_id}{made}:" + (f" {one.note}" if one.note else ""), indent=4)
     shown = one.differences if verbose else one.differences[:GUARDS]
-    page.pairs([(f"    {_label(each)}", _change(each)) for each in shown])
+    page.pairs(dict.fromkeys((f"    {_label(each)}", _change(each)) for each in shown))
     if verbose:
         for each in shown:
             page.line(each.guard, style="dim", indent=6)
@@ -140,10 +145,12 @@ def _draw_refusal(page: Page, one: Refusal, *, verbose: int) -> None:
         page.line(f"and {count(len(one.differences) - len(shown), 'more guard')}", style="dim", indent=6)
 
 
+def _label(one: Difference) -> str:
+    return one.cause if one.dimension is None else f"{one.cause} {one.dimension}"
+
+
 def _change(one: Difference) -> str:
-    """`L['n']: 3 -> 4`; without values the condition itself."""
-    if not one.expected and not one.seen:
-        return shorten(one.guard, 200)
-    return (
-        f"{one.source}: {one.expected or '?'} -> {one.seen or '?'}" if one.source else shorten(one.guard, 200)
-    )
+    """`n: 3 -> 4`; without values the condition itself."""
+    if not one.source or not (one.expected or one.seen):
+        return shorten(one.guard, GUARD)
+    return f"{name(one.source)}: {one.expected or '?'} -> {one.seen or '?'}"

@@ -23,9 +23,9 @@ UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "not known"})()
 _BUILTINS: Mapping[str, Callable[..., Any]] = {"type": type, "list": list, "dict": dict}
 _SHAPE = ("size", "stride", "storage_offset", "dim", "numel")
 """Methods of a tensor's that such an expression calls."""
-_ITEMS = (OrderedDict, dict, list, tuple, deque, str, bytes, range, MappingProxyType)
+_ITEMS: tuple[Any, ...] = (OrderedDict, dict, list, tuple, deque, str, bytes, range, MappingProxyType)
 
-_LISTED = (list, tuple, set, frozenset, dict, type({}.keys()), type(OrderedDict().keys()))
+_LISTED: tuple[type, ...] = (list, tuple, set, frozenset, dict, type({}.keys()), type(OrderedDict().keys()))
 """What may be made a list of without asking code of the user's."""
 
 
