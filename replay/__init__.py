@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from replay.findings.ablation import Ablation
     from replay.findings.explanation import Explanation
     from replay.findings.profile import Profile
+    from replay.findings.recompiles import Recompiles
     from replay.findings.triage import Triage
     from replay.profiling import profile
+    from replay.recompilation import recompiles
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
@@ -48,6 +50,7 @@ __all__ = [
     "MissingError",
     "Outcome",
     "Profile",
+    "Recompiles",
     "RecordingWarning",
     "ReplayError",
     "Triage",
@@ -59,6 +62,7 @@ __all__ = [
     "explain",
     "load",
     "profile",
+    "recompiles",
     "record",
     "run",
     "triage",
@@ -74,6 +78,7 @@ _HOMES = {
     "Outcome": "replay.recording",
     "Profile": "replay.findings.profile",
     "RecordingWarning": "replay.errors",
+    "Recompiles": "replay.findings.recompiles",
     "ReplayError": "replay.errors",
     "Triage": "replay.findings.triage",
     "UnsupportedTorchError": "replay.errors",
@@ -84,6 +89,7 @@ _HOMES = {
     "load": "replay.bundle",
     "profile": "replay.profiling",
     "record": "replay.recorder",
+    "recompiles": "replay.recompilation",
     "run": "replay.replayer",
     "triage": "replay.diagnosis",
 }

@@ -22,6 +22,7 @@ VERBS = {
     "triage": "replay.cli.triage",
     "explain": "replay.cli.explain",
     "profile": "replay.cli.profile",
+    "recompiles": "replay.cli.recompiles",
 }
 
 DEFAULT = "replay"
@@ -33,6 +34,7 @@ SUMMARIES = {
     "triage": "Which part of the compiler is at fault, or the program.",
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
     "profile": "Where its time goes: compiling by phase, running, operators.",
+    "recompiles": "Why it is compiled again and again.",
 }
 
 EXIT_CODES = """\b

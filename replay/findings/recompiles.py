@@ -1,7 +1,7 @@
 """Frozen data: why a frame is compiled again and again, under which settings, and what helps. Plain values only.
 
-The replaying process fills in the calls; causes, grid and remedies are found in `replay.recompiles`; reports and JSON
-read all of it.
+The replaying process fills in the calls; causes, grid and remedies are found in `replay.recompilation`; reports and
+JSON read all of it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Difference:
 
     cause: Cause
     guard: str  # the condition, in torch's words
-    source: str  # what it is about: "L['x'].size()[0]"; empty for global state
+    source: str  # what it is about: "L['x'].size()[0]"; of global state its name: "num_threads"
     expected: str  # what the entry was compiled for, as short text; empty where it is not known
     seen: str  # what the call brought
     dimension: int | None = None  # of a size or a stride
@@ -79,8 +79,8 @@ class CauseGroup:
     cause: Cause
     source: str  # what differs
     dimension: int | None
-    calls: tuple[int, ...]  # numbers of the calls that it made compile again, or hit the limit
-    sole: tuple[int, ...]  # those of them for which nothing else stood in the way of every entry
+    calls: tuple[int, ...]  # numbers of the calls that it kept from the entries that they came nearest to
+    sole: tuple[int, ...]  # those of them that nothing else kept from one of these entries
     values: tuple[
         str, ...
     ]  # that were seen, in the order of their first call; the first is what was compiled first
@@ -141,3 +141,9 @@ class Recompiles:
     tried: int = 0  # remedies that were tried
     notes: tuple[str, ...] = ()  # what a reader should know
     seconds: float = 0.0
+
+    @property
+    def again(self) -> tuple[Call, ...]:
+        """The calls that came to the compiler although the frame was compiled before, in order."""
+        seen = [one for one in self.calls if one.fate == "compiled" or one.limit]
+        return tuple(seen[1:])

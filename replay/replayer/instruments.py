@@ -24,6 +24,7 @@ HOMES: Mapping[str, str] = {
     "settings": "replay.replayer.listing:Listing",
     "bisect": "replay.replayer.bisecting:Bisection",
     "profile": "replay.replayer.timing:Stopwatch",
+    "recompiles": "replay.replayer.refusing:Refusing",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

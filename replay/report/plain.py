@@ -8,6 +8,7 @@ from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.explanation import Explanation
 from replay.findings.profile import Profile
+from replay.findings.recompiles import Recompiles
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
@@ -56,6 +57,11 @@ def explanation_json(explained: Explanation) -> str:
     plain = to_plain(explained)
     del plain["texts"]
     return to_json(plain)
+
+
+def recompiles_json(found: Recompiles | Sequence[Recompiles]) -> str:
+    """An analysis as one JSON object; of several an object whose `recompiles` lists them. Calls count from 0."""
+    return to_json(to_plain(found) if isinstance(found, Recompiles) else {"recompiles": to_plain(found)})
 
 
 def backends_json(found: Sequence[BackendInfo]) -> str:

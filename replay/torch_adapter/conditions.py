@@ -24,13 +24,13 @@ def describe_guards(manager: Any, noted: Iterable[Any], files: Iterable[str]) ->
 
     `manager`: Dynamo's, of the frame. `noted`: the guards that tracing asked for. `files`: that were traced into.
     """
-    places = _places(noted)
+    lines = places(noted)
     found: dict[tuple[str, tuple[str, ...]], GuardInfo] = {}
     root = features.require(manager, "root")
     for source, leaf in _leaves(root, at_root=True):
         parts = [str(one) for one in features.require(leaf, "verbose_code_parts")()]
         kind, code = type(leaf).__name__, tuple(one.partition("  #")[0].rstrip() for one in parts)
-        place = places.get(source) or _told(parts, files)
+        place = lines.get(source) or told(parts, files)
         found.setdefault((kind, code), GuardInfo(source, kind, code, place))
     return list(found.values())
 
@@ -52,8 +52,8 @@ def _leaves(manager: Any, *, at_root: bool = False) -> Iterator[tuple[str, Any]]
             yield "", leaf
 
 
-def _places(noted: Iterable[Any]) -> Mapping[str, UserFrame]:
-    """By expression: the line that made Dynamo guard on it."""
+def places(noted: Iterable[Any]) -> Mapping[str, UserFrame]:
+    """Of the guards that tracing asked for, by expression: the line that made Dynamo guard on it."""
     found: dict[str, UserFrame] = {}
     for guard in noted:
         stack = features.require(guard, "user_stack") or ()
@@ -63,7 +63,7 @@ def _places(noted: Iterable[Any]) -> Mapping[str, UserFrame]:
     return found
 
 
-def _told(parts: Sequence[str], files: Iterable[str]) -> UserFrame | None:
+def told(parts: Sequence[str], files: Iterable[str]) -> UserFrame | None:
     """The line in the first comment that names one in a file that was traced."""
     for part in parts:
         match = _PLACE.search(part)

@@ -1,0 +1,13 @@
+"""`recompiles()`: why a recorded frame is compiled again and again.
+
+causes       which kind of thing a failing guard is about
+grouping     from the calls of a sequence to the causes behind them
+sentences    each cause in words
+repeating    the replay of the sequence, with the instrument that asks the guards
+
+Nothing here prints or parses arguments; `replay.report.recompiles` draws what comes of it.
+"""
+
+from replay.recompilation.repeating import recompiles
+
+__all__ = ["recompiles"]

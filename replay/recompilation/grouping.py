@@ -1,0 +1,95 @@
+"""From the calls of a sequence to the causes behind them: what differs, in which calls, with which values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from replay.findings.recompiles import Call, Cause, CauseGroup, Count, Difference
+from replay.recompilation import sentences
+from replay.recording import UserFrame
+
+Key = tuple[Cause, str, "int | None"]
+"""What makes differences one cause: its kind, what differs, and of a size the dimension."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """One cause, while the calls are gone through."""
+
+    calls: list[int] = field(default_factory=list)
+    sole: list[int] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+    place: UserFrame | None = None
+
+
+def key_of(one: Difference) -> Key:
+    """Which cause a difference belongs to."""
+    return one.cause, one.source, one.dimension
+
+
+def group(calls: Sequence[Call]) -> tuple[CauseGroup, ...]:
+    """The causes, that behind most calls first."""
+    gathered: dict[Key, _Gathered] = {}
+    for call in calls:
+        for key, one in _met(call):
+            kept = gathered.setdefault(key, _Gathered())
+            kept.values += [text for text in (one.expected, one.seen) if text and text not in kept.values]
+            kept.place = kept.place or one.place
+        for keys in _nearest(call):
+            for key in keys:
+                kept = gathered[key]
+                kept.calls += [call.number] if call.number not in kept.calls else []
+                kept.sole += [call.number] if len(keys) == 1 and call.number not in kept.sole else []
+    ordered = sorted(
+        gathered.items(), key=lambda item: (-len(item[1].sole), -len(item[1].calls), item[1].calls)
+    )
+    return tuple(_made(key, one) for key, one in ordered)
+
+
+def _met(call: Call) -> Iterator[tuple[Key, Difference]]:
+    """What a call differed in, from the oldest entry on: the first value that is told is what was compiled first."""
+    for refusal in reversed(call.refusals):
+        for one in roots(refusal.differences):
+            yield key_of(one), one
+
+
+def _nearest(call: Call) -> list[set[Key]]:
+    """What stood between the call and the entries that it came nearest to: those with the fewest differences.
+
+    What else differs from older entries did not send it to the compiler: another entry has that already.
+    """
+    met = [{key_of(one) for one in roots(each.differences)} for each in call.refusals]
+    least = min((len(keys) for keys in met if keys), default=0)
+    return [keys for keys in met if keys and len(keys) == least]
+
+
+def roots(differences: Sequence[Difference]) -> list[Difference]:
+    """Differences that follow from no other: an object of another type differs in what it holds, too."""
+    types = [one.source for one in differences if one.cause == "type"]
+    return [
+        one
+        for one in differences
+        if not any(_is_below(one.source, source) for source in types)
+        and not (one.source in types and one.cause != "type")
+    ]
+
+
+def _is_below(source: str, other: str) -> bool:
+    return source != other and source.startswith((f"{other}.", f"{other}["))
+
+
+def _made(key: Key, one: _Gathered) -> CauseGroup:
+    made = CauseGroup(*key, tuple(one.calls), tuple(one.sole), tuple(one.values), one.place)
+    return replace(made, sentence=sentences.sentence(made))
+
+
+def count(calls: Sequence[Call]) -> Count:
+    """What the sequence came to."""
+    return Count(
+        compiles=sum(one.fate == "compiled" for one in calls),
+        hits=sum(one.fate == "hit" for one in calls),
+        uncompiled=sum(one.fate == "uncompiled" for one in calls),
+        errors=sum(bool(one.error) for one in calls),
+        seconds=sum(one.seconds for one in calls),
+    )

@@ -1,0 +1,274 @@
+"""The guards of one cached entry, each asked by itself: those that a call does not pass, as plain data.
+
+Which value a guard looks at is read from the expression that torch has for it (`expressions`). Relations between
+several values are asked in torch's words, as torch itself does for its logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.recording import UserFrame
+from replay.torch_adapter import conditions, expressions, features, process_state, tensor_guards, words
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One guard that a call does not pass, or one thing of several that it asks."""
+
+    kind: str  # torch's name: "EQUALS_MATCH"; "ABSENT": what it looks at is not there
+    aspect: str  # of a tensor: "size"; of the process: "grad_mode"; else empty
+    guard: str  # the condition, in torch's words
+    source: str
+    expected: str
+    seen: str
+    was: str  # the name of the type of the value that was compiled for; empty where it is not known
+    now: str
+    dimension: int | None = None
+    place: UserFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a guard's source was when the entry was compiled."""
+
+    text: str
+    type: str
+    layout: tensor_guards.Layout | None = None
+
+
+NOWHERE = Noted("", "")
+
+_FIRST = re.compile(r"""[LG]\[(?:'[^']*'|"[^"]*")\](?:\.\w+(?:\(\))?|\[[^\]]*\])*""")
+"""An expression of a source within a condition."""
+_LENGTH = re.compile(r" == (\d+)$")
+_CONTAINS = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[^,]+), ")
+_LENGTHS = ("LENGTH_CHECK", "DICT_LENGTH")
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+_RELATIONS = ("OBJECT_ALIASING", "NO_TENSOR_ALIASING", "STORAGE_OVERLAPPING")
+"""Asking one of these by itself would change what it remembers of a check that is going on."""
+
+
+def noted(root: Any, scope: Mapping[str, Any]) -> dict[str, Noted]:
+    """What each source of an entry is now, and the state of the process."""
+    found = {name: Noted(text, "") for name, text in process_state.read().items()}
+    waiting = [root]
+    while waiting:
+        manager = waiting.pop()
+        waiting += _children(manager)
+        source = _source(manager)
+        if source not in ("L", "G", ""):
+            found.setdefault(source, _note(expressions.read(source, scope)))
+        for leaf in features.require(manager, "get_leaf_guards")():
+            _note_expressions(leaf, scope, found)
+    for leaf in getattr(root, "get_epilogue_lambda_guards", list)():
+        _note_expressions(leaf, scope, found)
+    return found
+
+
+def _note_expressions(leaf: Any, scope: Mapping[str, Any], found: dict[str, Noted]) -> None:
+    """Of conditions on sizes and the like, what they speak of."""
+    if type(leaf).__name__ in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD"):
+        for part in _parts(leaf):
+            for one in _FIRST.findall(_code(part)):
+                found.setdefault(one, _note(expressions.read(one, scope)))
+
+
+def _note(value: Any) -> Noted:
+    return Noted(words.told(value), words.type_name(value), tensor_guards.layout(value))
+
+
+class Walk:
+    """One entry, asked by one call. `unread` grows: sources that cannot be read without code of the user's."""
+
+    def __init__(
+        self,
+        scope: Mapping[str, Any],
+        known: Mapping[str, Noted],
+        places: Mapping[str, UserFrame],
+        files: Sequence[str],
+    ) -> None:
+        self.unread: list[str] = []
+        self._of_state = False  # whether the state of the process differs
+        self._scope, self._known, self._places, self._files = scope, known, places, files
+
+    def failed(self, root: Any) -> Iterator[Failed]:
+        """Every guard that fails, in the order of torch's check."""
+        yield from self._below(root, self._scope["L"])
+        for leaf in getattr(root, "get_epilogue_lambda_guards", list)():
+            yield from self._asked(leaf, "", self._scope["L"])
+
+    def unparsed(self, part: str) -> Failed:
+        """The condition that torch names where none was found to fail by itself."""
+        return self._made("OTHER", part, self._source_in(_code(part)))
+
+    def _below(self, manager: Any, value: Any, reached: bool = True) -> Iterator[Failed]:
+        """`reached`: nothing above has failed, so that what is missing below is a difference of its own."""
+        source = _source(manager)
+        found = [one for leaf in manager.get_leaf_guards() for one in self._asked(leaf, source, value)]
+        yield from found
+        reached = reached and not found
+        for child in _children(manager):
+            below = expressions.read(_source(child), self._scope)
+            if below is expressions.UNKNOWN:
+                self.unread.append(_source(child))
+            elif below is not expressions.ABSENT:
+                yield from self._below(child, below, reached)
+            elif reached:
+                guard = f"{_source(child)} is there"
+                yield self._made("ABSENT", guard, _source(child), seen="absent", now="absent")
+
+    def _asked(self, leaf: Any, source: str, value: Any) -> Iterator[Failed]:
+        kind, parts = type(leaf).__name__, _parts(leaf)
+        if kind in _RELATIONS:
+            yield from self._related(kind, parts)
+        elif not self._passes(leaf, value, parts):
+            yield from self._described(leaf, kind, parts, source, value)
+
+    def _passes(self, leaf: Any, value: Any, parts: Sequence[str]) -> bool:
+        if not callable(leaf):
+            return all(self._holds(part) is not False for part in parts)
+        try:
+            return bool(leaf(value))
+        except Exception:  # noqa: BLE001 - torch counts an error of a guard as a failure
+            return False
+
+    def _holds(self, part: str) -> bool | None:
+        """Whether a condition in torch's words holds; None where it cannot be evaluated."""
+        try:
+            return bool(eval(_code(part), dict(self._scope)))  # torch's own text, as torch does
+        except Exception:  # noqa: BLE001 - a name that is no longer there
+            return None
+
+    def _related(self, kind: str, parts: Sequence[str]) -> Iterator[Failed]:
+        if kind == "OBJECT_ALIASING":
+            yield from (
+                self._made(kind, one, self._source_in(one)) for one in parts if self._holds(one) is False
+            )
+
+    def _described(
+        self, leaf: Any, kind: str, parts: Sequence[str], source: str, value: Any
+    ) -> Iterator[Failed]:
+        first = parts[0] if parts else kind
+        if kind == "GLOBAL_STATE":
+            yield from self._state(kind, first, _reason(leaf, value))
+        elif kind in ("DEFAULT_DEVICE", "TORCH_FUNCTION_MODE_STACK"):
+            name = "default_device" if kind == "DEFAULT_DEVICE" else "function_modes"
+            yield from self._state(kind, first, [name])
+        elif kind == "TENSOR_MATCH":
+            yield from self._tensor(first, source, value)
+        elif source in ("", "L", "G") or len(parts) > 1:
+            wrong = [one for one in parts if self._holds(one) is False] or parts[:1]
+            yield from (self._made(kind, one, self._source_in(_code(one)) or source) for one in wrong)
+        else:
+            yield self._single(kind, first, source, value)
+
+    def _single(self, kind: str, part: str, source: str, value: Any) -> Failed:
+        code = _code(part)
+        length, key = _LENGTH.search(code), _CONTAINS.match(code)
+        if kind in _LENGTHS and isinstance(value, _CONTAINERS):
+            expected = length[1] if length is not None else "0" if code.startswith("not ") else ""
+            return self._made(kind, part, source, expected=expected, seen=str(_length(value)))
+        if key is not None:
+            there = f"{key['key']} is there", f"{key['key']} is not there"
+            expected, seen = there[::-1] if key["no"] else there
+            return self._made(kind, part, source, expected=expected, seen=seen)
+        if kind == "TYPE_MATCH":
+            known = self._known.get(source, NOWHERE).type
+            return self._made(kind, part, source, expected=known, seen=words.type_name(value))
+        return self._made(kind, part, source)
+
+    def _tensor(self, part: str, source: str, value: Any) -> Iterator[Failed]:
+        compiled = self._known.get(source, NOWHERE).layout
+        for one in tensor_guards.differing(_code(part), value, compiled):
+            if one.name == "keys" and self._of_state:
+                continue  # how torch dispatches follows from it
+            yield self._made(
+                "TENSOR_MATCH",
+                part,
+                f"{source}.{one.name}()[{one.dimension}]" if one.dimension is not None else source,
+                aspect=one.name,
+                expected=one.expected,
+                seen=one.seen,
+                dimension=one.dimension,
+                about=source,
+            )
+
+    def _state(self, kind: str, part: str, names: Sequence[str]) -> Iterator[Failed]:
+        self._of_state, now = True, process_state.read()
+        for name in names:
+            guard = f"{process_state.PREFIX} {name}" if kind == "GLOBAL_STATE" else part
+            yield self._made(kind, guard, name, aspect=name, seen=now.get(name, ""))
+
+    def _made(
+        self,
+        kind: str,
+        part: str,
+        source: str,
+        *,
+        aspect: str = "",
+        expected: str | None = None,
+        seen: str | None = None,
+        now: str = "",
+        dimension: int | None = None,
+        about: str = "",
+    ) -> Failed:
+        known = self._known.get(source, NOWHERE)
+        value = expressions.read(source, self._scope) if source and not aspect else expressions.UNKNOWN
+        return Failed(
+            kind=kind,
+            aspect=aspect,
+            guard=_code(part),
+            source=source,
+            expected=known.text if expected is None else expected,
+            seen=words.told(value) if seen is None else seen,
+            was=known.type,
+            now=now or words.type_name(value),
+            dimension=dimension,
+            place=self._places.get(about or source) or conditions.told([part], self._files),
+        )
+
+    def _source_in(self, code: str) -> str:
+        """What a condition is about: of several, the first that is other than it was."""
+        found = _FIRST.findall(code)
+        for one in found:
+            was = self._known.get(one)
+            if was is not None and was.text != words.told(expressions.read(one, self._scope)):
+                return str(one)
+        return str(found[0]) if found else ""
+
+
+def _children(manager: Any) -> list[Any]:
+    found = []
+    if hasattr(manager, "get_key_value_managers"):
+        pairs = manager.get_key_value_managers()
+        found += [one for at in sorted(pairs) for one in pairs[at] if one is not None]
+    return [*found, *features.require(manager, "get_child_managers")()]
+
+
+def _source(manager: Any) -> str:
+    return str(features.require(manager, "get_source")())
+
+
+def _parts(leaf: Any) -> list[str]:
+    return [str(one) for one in features.require(leaf, "verbose_code_parts")()]
+
+
+def _code(part: str) -> str:
+    """A condition without the comment that torch puts behind it."""
+    return part.partition("  #")[0].rstrip()
+
+
+def _reason(leaf: Any, value: Any) -> list[str]:
+    """Which state differs, where this torch tells."""
+    told = getattr(leaf, "check_verbose", None)
+    parts = told(value).verbose_code_parts if told is not None else ()
+    return [name for part in parts for name in process_state.changed(part)] or ["state"]
+
+
+def _length(value: Any) -> int:
+    kind = next(one for one in _CONTAINERS if isinstance(value, one))
+    return int(kind.__len__(value))
