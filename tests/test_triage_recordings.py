@@ -49,7 +49,7 @@ FAULTS = {
     "recompile_integers": "recompile",
     "recompile_limit": "recompile_limit",
     "recompile_list_length": "recompile",
-    "recompile_module_counter": "recompile",
+    "recompile_module_counter": "recompile_limit",
     "recompile_padding": "recompile",
     "recompile_sizes": "recompile",
     "recompile_strings": "recompile",
@@ -83,6 +83,7 @@ def drawn(triage):
         r" +\d+\.\d(?= +\d+ +\d+$)", lambda found: "#".rjust(len(found[0])), stream.getvalue(), flags=re.M
     )
     text = re.sub(r"\d+\.\d+ s$", "# s", text, flags=re.M)
+    text = re.sub(r"\d{11,}(?:.*\.\.\.$)?", "#", text, flags=re.M)  # an object's id
     return re.sub(r"\S*/replay-[^r/][^/]*/\S+", "/GENERATED", text)
 
 
