@@ -107,11 +107,12 @@ class _Panel:
         x = 16.0
         for name in self._shown:
             x = self._legend(x, self._top + 70, f"calls that {WORDS[name]}", f"c0 {name}")
+        _text(self._root, x, self._top + 70, "above each bar: compilations", "small")
 
     def _legend(self, x: float, y: float, words: str, kind: str) -> float:
         _box(self._root, x, y - 10, 12, 12, kind)
         _text(self._root, x + 18, y, words, "small")
-        return x + 34 + 6.2 * len(words)
+        return x + 38 + 5.8 * len(words)
 
     def _draw_axis(self) -> None:
         for value in range(0, self._most + 1, self._step):
