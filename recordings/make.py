@@ -46,11 +46,15 @@ def make(name: str) -> None:
 
 
 def _options(name: str) -> list[str]:
-    """The command's options that a program asks for."""
+    """The command's options that a program asks for; `true` is a flag."""
     text = (HERE / f"{name}.py").read_text(encoding="utf-8")
     line = re.search(r"^# record: (.+)$", text, re.MULTILINE)
     asked = json.loads(line[1]) if line else {}
-    return [word for option, value in asked.items() for word in (f"--{option}", value)]
+    return [
+        word
+        for option, value in asked.items()
+        for word in ([f"--{option}"] if value is True else [f"--{option}", value])
+    ]
 
 
 def main() -> None:

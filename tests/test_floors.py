@@ -16,6 +16,7 @@ PACKAGE = ROOT / "replay"
 FLOORS = {
     "_version": 0,
     "errors": 0,
+    "files": 0,
     "findings": 0,
     "plain": 0,
     "recording": 0,
@@ -32,6 +33,7 @@ FLOORS = {
     "recompilation": 5,
     "diagnosis": 5,
     "profiling": 5,
+    "recompiles": 5,
     "script": 5,
     "ablation": 5,
     "report": 6,
@@ -115,7 +117,7 @@ def test_an_import_goes_down_or_stays_in_its_room(path):
 
 # One floor, two rooms: the order inside it, lower first.
 STAIRS = {
-    0: ["errors", "recording", "findings"],
+    0: ["errors", "files", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     7: ["cli", "__main__"],

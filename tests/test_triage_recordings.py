@@ -42,7 +42,18 @@ FAULTS = {
     "module_with_parameters": "user_code",
     "rank_of_four": "user_code",
     "recompile_attribute": "recompile",
+    "recompile_functions": "recompile",
+    "recompile_global_state": "recompile",
+    "recompile_grad_mode": "recompile",
+    "recompile_identity": "recompile",
+    "recompile_integers": "recompile",
     "recompile_limit": "recompile_limit",
+    "recompile_list_length": "recompile",
+    "recompile_module_counter": "recompile_limit",
+    "recompile_padding": "recompile",
+    "recompile_sizes": "recompile",
+    "recompile_strings": "recompile",
+    "recompile_types": "recompile",
     "resume_function": "user_code",
     "run_time_index": "user_code",
     "suppressed_error": "backend",
@@ -72,6 +83,7 @@ def drawn(triage):
         r" +\d+\.\d(?= +\d+ +\d+$)", lambda found: "#".rjust(len(found[0])), stream.getvalue(), flags=re.M
     )
     text = re.sub(r"\d+\.\d+ s$", "# s", text, flags=re.M)
+    text = re.sub(r"\d{11,}(?:.*\.\.\.$)?", "#", text, flags=re.M)  # an object's id
     return re.sub(r"\S*/replay-[^r/][^/]*/\S+", "/GENERATED", text)
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from replay.errors import UsageError
+from replay import files
 
+OPTION = "--trace"
 ENDINGS = (".json", ".json.gz")
 
 
@@ -40,10 +39,7 @@ def tracks(backend: str, how: str, events: Sequence[Sequence[Any]]) -> list[Trac
 
 def check(path: Path) -> None:
     """UsageError unless the name and its directory will do."""
-    if not path.name.endswith(ENDINGS):
-        raise UsageError(f"--trace {str(path)!r}: its name must end in .json or .json.gz")
-    if not path.parent.is_dir():
-        raise UsageError(f"--trace {str(path)!r}: there is no directory {str(path.parent)!r}")
+    files.check_place(path, ENDINGS, option=OPTION)
 
 
 def write(path: Path, found: Sequence[Track]) -> None:
@@ -51,27 +47,7 @@ def write(path: Path, found: Sequence[Track]) -> None:
     text = json.dumps(
         {"displayTimeUnit": "ms", "traceEvents": list(_events(found))}, allow_nan=False
     ).encode()
-    data = gzip.compress(text, mtime=0) if path.name.endswith(".gz") else text
-    part = None
-    try:
-        number, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
-    except OSError as error:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)
-        raise UsageError(f"--trace {str(path)!r}: cannot be written: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    """What this process leaves out of a new file's mode; it can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    files.write(path, gzip.compress(text, mtime=0) if path.name.endswith(".gz") else text, option=OPTION)
 
 
 def _events(found: Sequence[Track]) -> list[dict[str, Any]]:
