@@ -33,7 +33,6 @@ FLOORS = {
     "recompilation": 5,
     "diagnosis": 5,
     "profiling": 5,
-    "recompiles": 5,
     "script": 5,
     "ablation": 5,
     "report": 6,

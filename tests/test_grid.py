@@ -18,7 +18,7 @@ from programs import ROOT, here
 import replay
 from replay.errors import UsageError
 from replay.findings.recompiles import Cell, Count
-from replay.recompiles.grid import LIMITS, count, grid
+from replay.recompilation.grid import LIMITS, count, grid
 from replay.recording import CallOutcome, FrameOutcome, Missing, Outcome
 from replay.replayer import Trial, Trials
 from replay.report import chart
@@ -153,7 +153,9 @@ def test_a_limit_that_another_frame_would_hit_is_tried():
 def test_automatic_does_without_what_the_program_asked_for():
     trials = Simulated([1])
     with replay.load(SIZES) as bundle:  # recorded with dynamic=False
-        grid(bundle, trials, limits=(8,), dynamics=(None, False), options={"without": ("state.grad_enabled",)})
+        grid(
+            bundle, trials, limits=(8,), dynamics=(None, False), options={"without": ("state.grad_enabled",)}
+        )
     assert [(one.options["dynamic"], one.options["without"]) for one in trials.asked] == [
         (None, ("state.grad_enabled", "compile.dynamic")),
         (False, ("state.grad_enabled",)),
@@ -168,7 +170,9 @@ def test_a_limit_that_is_none_is_refused(wrong):
 
 def test_a_bundle_without_a_sequence_is_refused_with_what_to_do():
     with replay.load(RECORDINGS / "recompile_attribute.rec") as bundle:
-        with pytest.raises(UsageError, match="holds no sequence of calls; record the program with --on recomp"):
+        with pytest.raises(
+            UsageError, match="holds no sequence of calls; record the program with --on recomp"
+        ):
             grid(bundle, Simulated([1]))
 
 

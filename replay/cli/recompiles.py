@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,7 +13,7 @@ import click
 
 from replay.cli import exits, progress
 from replay.cli.options import settle, with_options
-from replay.cli.values import bundle_path, find_bundles
+from replay.cli.values import at_least_one, bundle_path, find_bundles, whole_numbers
 
 if TYPE_CHECKING:
     from replay.findings.recompiles import Recompiles
@@ -44,25 +45,88 @@ AGAIN = 1
     metavar="PATTERN",
     help="Only bundles of these functions, and only they are compiled: a name, qualified name or glob. Repeatable.",
 )
+@click.option(
+    "--limits",
+    type=whole_numbers,
+    default="1,2,4,8,16,64",
+    show_default=True,
+    metavar="N,N,...",
+    help="Recompile limits under which the calls are repeated.",
+)
+@click.option(
+    "--accumulated-limits",
+    type=whole_numbers,
+    default="",
+    metavar="N,N,...",
+    help="Accumulated limits, each with each of --limits.  [default: as recorded]",
+)
+@click.option("--no-grid", is_flag=True, help="Leave out the repetitions under other limits.")
+@click.option(
+    "--svg",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw what came of the limits as an SVG file, too.",
+)
+@click.option(
+    "--remedies/--no-remedies",
+    default=True,
+    help="Repeat the calls with what may help, and tell what does.  [default: --remedies]",
+)
+@click.option(
+    "--jobs",
+    type=at_least_one,
+    metavar="N",
+    help="Replays at a time.  [default: as many as there are processors]",
+)
 @with_options(without=_NO_USE)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Every guard of every cached entry, and every call.")
-def command(paths: tuple[str, ...], as_json: bool, verbose: int, **options: Any) -> int:
-    """Repeat the recorded calls of a frame; say of each that was compiled again what made it so.
+def command(
+    paths: tuple[str, ...],
+    *,
+    limits: tuple[int, ...],
+    accumulated_limits: tuple[int, ...],
+    no_grid: bool,
+    svg: Path | None,
+    remedies: bool,
+    jobs: int | None,
+    as_json: bool,
+    verbose: int,
+    **options: Any,
+) -> int:
+    """Repeat the recorded calls of a frame; say of each that was compiled again what made it so, and what helps.
+
+    The calls are repeated as recorded, under other recompile limits with dynamic shapes and without, and with what a
+    specialist would try; what measurably helps is told, with the measured difference.
 
     A bundle of a sequence is needed: record one with `python -m replay record --on recompile`. Of a directory, each
     such bundle in it is reported.
 
     Exit codes: 0 no call was compiled again and no limit hit, 1 some were, 2 nothing was replayed, 125 missing.
     """
+    if svg is not None:
+        _check_svg(svg, paths, no_grid=no_grid)
     from replay.recompilation import recompiles
 
+    wider = {
+        "limits": () if no_grid else limits,
+        "accumulated_limits": () if no_grid else accumulated_limits,
+        "remedies": remedies,
+        "jobs": jobs,
+    }
     settled = {**settle({**options, "logs": ()}), "function": options["function"]}
     del settled["logs"]
     found: list[Recompiles] = []
     for path in _chosen(paths, options["function"]):
-        with progress.shown(f"repeating the calls of {path.name}"), redirect_stdout(sys.stderr):
-            found.append(recompiles(path, **settled))
+        state = [path.name]
+
+        def heard(text: str, state: list[str] = state, name: str = path.name) -> None:
+            state[0] = f"{name}: {text}"
+
+        with progress.shown(partial(state.__getitem__, 0)), redirect_stdout(sys.stderr):
+            found.append(recompiles(path, heard=heard, **wider, **settled))
+    if svg is not None:
+        _draw_svg(svg, found[0])
     _show(found, alone=len(paths) == 1 and not Path(paths[0]).is_dir(), as_json=as_json, verbose=verbose)
     return _code(found)
 
@@ -89,6 +153,25 @@ def _chosen(paths: Sequence[str], patterns: Sequence[str]) -> list[Path]:
     if not chosen:
         raise UsageError(f"{', '.join(paths)}: no bundle with a sequence of calls is there; {_how()}")
     return chosen
+
+
+def _check_svg(svg: Path, paths: Sequence[str], *, no_grid: bool) -> None:
+    """Before the long work: a file that cannot be written, or nothing to draw."""
+    from replay.report import chart
+
+    if no_grid:
+        raise click.UsageError("--svg draws the grid; leave --no-grid out", click.get_current_context())
+    if len(paths) > 1 or Path(paths[0]).is_dir():
+        raise click.UsageError("--svg draws one bundle; name just that", click.get_current_context())
+    chart.check(svg)
+
+
+def _draw_svg(svg: Path, found: Recompiles) -> None:
+    from replay.report import chart
+
+    if found.grid:
+        chart.write_chart(svg, found.grid, f"{found.function}: compilations by recompile limit")
+        click.echo(f"written: {svg}", err=True)
 
 
 def _how() -> str:

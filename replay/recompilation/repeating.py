@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from replay.bundle import Bundle, load
-from replay.errors import UsageError
-from replay.findings.recompiles import Call, Difference, Recompiles, Refusal
+from replay.errors import ReplayError, UsageError
+from replay.findings.recompiles import Call, Cell, Difference, Recompiles, Refusal
 from replay.recompilation import causes, grouping
+from replay.recompilation.grid import LIMITS, grid
+from replay.recompilation.remedies import prove
 from replay.recording import Outcome, UserFrame
-from replay.replayer import observe
+from replay.replayer import Trial, Trials, observe
 from replay.replayer.launch import TIMEOUT
 from replay.selection import Pattern
 
@@ -34,15 +37,24 @@ def recompiles(
     env: Mapping[str, str | None] | None = None,
     without: Sequence[str] = (),
     device: str | None = None,
+    limits: Sequence[int] = LIMITS,
+    accumulated_limits: Sequence[int] = (),
+    remedies: bool = True,
+    jobs: int | None = None,
     timeout: float | None = TIMEOUT,
     isolate: bool = True,
     heard: Callable[[str], None] | None = None,
 ) -> Recompiles:
     """Repeat a recorded sequence of calls and say of each that came to the compiler again what sent it there.
 
-    The arguments are those of `replay.run`; what is not given is as recorded. `heard` is told what is being done. A
-    replay that lacks something comes back without calls; its `outcome` has the status "missing". Raises UsageError for
-    a bundle that holds no sequence, and what `run` raises.
+    Then the sequence is repeated under each of `limits` (and `accumulated_limits`) with `dynamic` true, false and
+    automatic, and with every change of the program that may help (`remedies`); those that do are told, with what was
+    measured. `jobs`: replays at a time; `timeout`: seconds for each.
+
+    The other arguments are those of `replay.run`; what is not given is as recorded. `isolate`: of the first repetition,
+    the others run in processes of their own in any case. `heard` is told what is being done. A replay that lacks
+    something comes back without calls; its `outcome` has the status "missing". Raises UsageError for a bundle that
+    holds no sequence, and what `run` raises.
     """
     options = {
         "backend": backend,
@@ -61,11 +73,16 @@ def recompiles(
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
     try:
         _check(opened)
-        if heard is not None:
-            heard("repeating the sequence")
-        observed = observe(opened, {INSTRUMENT: {}}, options, timeout=timeout, isolate=isolate)
-        found = observed.found.get(INSTRUMENT) or {}
-        return _made(opened, observed.outcome, found, time.perf_counter() - started)
+        tell = heard or (lambda text: None)
+        with Trials(opened, jobs=jobs, timeout=timeout) as trials:
+            tell("repeating the sequence")
+            outcome, found = _repeated(opened, trials, options, isolate=isolate)
+            made = _made(opened, outcome, found)
+            if limits or accumulated_limits:
+                made = _with_grid(opened, trials, made, options, limits=limits, accumulated=accumulated_limits, tell=tell)
+            if remedies:
+                made = _with_remedies(opened, trials, made, options, tell)
+        return replace(made, seconds=time.perf_counter() - started)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
@@ -76,7 +93,67 @@ def _check(bundle: Bundle) -> None:
         raise UsageError(f"{bundle.path}: this bundle holds no sequence of calls; {HOW}")
 
 
-def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any], seconds: float) -> Recompiles:
+def _repeated(
+    bundle: Bundle, trials: Trials, options: Mapping[str, Any], *, isolate: bool
+) -> tuple[Outcome, Mapping[str, Any]]:
+    """As recorded; in a process like those of the trials that it is compared with."""
+    if not isolate:
+        observed = observe(bundle, {INSTRUMENT: {}}, options, isolate=False)
+        return observed.outcome, observed.found.get(INSTRUMENT) or {}
+    (trial,) = trials.run([Trial(options, {INSTRUMENT: {}})])
+    if trial.outcome is None:
+        raise ReplayError(trial.refused)
+    return trial.outcome, trial.found.get(INSTRUMENT) or {}
+
+
+def _with_grid(
+    bundle: Bundle,
+    trials: Trials,
+    made: Recompiles,
+    options: Mapping[str, Any],
+    *,
+    limits: Sequence[int],
+    accumulated: Sequence[int],
+    tell: Callable[[str], None],
+) -> Recompiles:
+    """The same under every limit, unless there was nothing to repeat."""
+    if made.count is None:
+        return made
+    done: list[Cell] = []
+
+    def heard(cell: Cell) -> None:
+        done.append(cell)
+        tell(f"{len(done)} settings of the grid are known")
+
+    tell("repeating the sequence under other limits")
+    cells = grid(
+        bundle, trials, limits=limits or LIMITS, accumulated=accumulated, options=options, heard=heard
+    )
+    return replace(made, grid=cells)
+
+
+def _with_remedies(
+    bundle: Bundle,
+    trials: Trials,
+    made: Recompiles,
+    options: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> Recompiles:
+    """The same with what may help, if anything was compiled again."""
+    if made.count is None or not made.again:
+        return made
+
+    def heard(ended: int, of: int) -> None:
+        tell(f"{ended} of {of} remedies are tried")
+
+    tell("trying remedies")
+    found, tried = prove(
+        bundle, trials, made.causes, made.count, options=options, heard=heard, plain=made.outcome
+    )
+    return replace(made, remedies=found, tried=tried)
+
+
+def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any]) -> Recompiles:
     calls = made_calls(outcome, found)
     return Recompiles(
         bundle=str(bundle.path),
@@ -87,7 +164,6 @@ def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any], seconds: f
         calls=calls,
         causes=grouping.group(calls),
         notes=tuple(f"not known: {one}" for one in found.get("unknown", ())),
-        seconds=seconds,
     )
 
 

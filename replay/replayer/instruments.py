@@ -6,7 +6,7 @@ as plain data. The base class does nothing; an instrument overrides what it need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -25,6 +25,7 @@ HOMES: Mapping[str, str] = {
     "bisect": "replay.replayer.bisecting:Bisection",
     "profile": "replay.replayer.timing:Stopwatch",
     "recompiles": "replay.replayer.refusing:Refusing",
+    "remedy": "replay.replayer.remedying:Remedying",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 
@@ -45,6 +46,10 @@ class Instrument:
     def around(self, prepared: Prepared, seen: Seen) -> Iterator[None]:
         """Around the calls, in which everything is compiled and run. No exception of the frame comes out of them."""
         yield
+
+    def calling(self, function: Callable[..., Any], prepared: Prepared) -> Callable[..., Any]:
+        """Called before anything is; gives what is called in place of `function`, in every call of a sequence."""
+        return function
 
     def returned(self, output: Any) -> None:
         """Called with what the frame gave, before it is differentiated; not where the frame raised."""

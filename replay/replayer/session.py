@@ -100,6 +100,8 @@ class _Replay:
         prepared.repeat_calls(function)
         task.drift += state.seed(task.manifest.state)
         function, positional, keywords = prepared.entered(function)
+        for one in self.attached.values():
+            function = one.calling(function, prepared)
         self.seen.breaks, self.seen.graphs = hooks.graph_breaks(), hooks.graphs()
         self.seen.subject = prepared.subject.__code__
         running = time.perf_counter()

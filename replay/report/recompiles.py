@@ -15,7 +15,9 @@ from rich.text import Text
 from replay.findings.recompiles import Call, CauseGroup, Difference, Recompiles, Refusal
 from replay.recompilation.sentences import name
 from replay.recording import UserFrame
+from replay.report.grid import draw_grid
 from replay.report.page import Page
+from replay.report.remedies import draw_remedies
 from replay.report.text import clean_line, count, shorten, show_seconds
 from replay.report.verdict import STYLES, draw_missing
 
@@ -39,6 +41,8 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
     draw_missing(page, found.outcome)
     page.pairs([("note", one) for one in (*found.notes, *found.outcome.notes)])
     _draw_causes(page, found)
+    draw_remedies(page, found, verbose=verbose)
+    draw_grid(page, found.grid)
     _draw_calls(page, found, verbose=verbose)
 
 

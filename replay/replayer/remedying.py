@@ -1,0 +1,316 @@
+"""The instrument behind the remedies: it changes every call of a repeated sequence before it is made.
+
+A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is kept,
+and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from types import FunctionType
+from typing import Any
+
+from replay import isolation
+from replay.recording import Outcome
+from replay.recording.comparison import Comparison
+from replay.replayer import likeness, places, sequence, twins
+from replay.replayer.instruments import Instrument
+from replay.replayer.launch import UNCOMPILED_RUN
+from replay.replayer.places import Arguments, NoPlaceError, Place
+from replay.replayer.preparation import Prepared, prepare
+from replay.replayer.seen import Seen
+from replay.replayer.task import Task
+from replay.replayer.twins import Run
+from replay.torch_adapter import accuracy, compiling, deviation, features, holdings, marking, stances, state
+from replay.torch_adapter.holdings import Holdings
+
+KEPT = 256 << 20
+"""Bytes of what the calls give that are kept for the comparison, at most."""
+
+Step = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Given:
+    """What the calls of one run gave, in their order: values, or the type of what was raised."""
+
+    calls: list[Holdings | str] = field(default_factory=list)
+    left: int = KEPT
+
+    def keep(self, output: Any) -> None:
+        held = holdings.look({"output": output})
+        copied = {path: self._copy(value) for path, value in held.found.items()}
+        self.calls.append(Holdings(copied, held.whole))
+
+    def _copy(self, value: Any) -> Any:
+        """Memory of its own: later calls may write to what this one gave."""
+        if not deviation.is_real(value):
+            return value
+        self.left -= value.numel() * value.element_size()
+        if self.left < 0:
+            raise MemoryError(f"the calls give more than {KEPT >> 20} MB")
+        return value.detach().clone()
+
+
+class Remedying(Instrument):
+    """`steps`: what is changed of every call. `compare`: whether what the calls give is compared.
+
+    `loose`: a tensor of another dtype than uncompiled code gives is compared in that dtype.
+    """
+
+    def __init__(self, steps: Sequence[Step] = (), *, compare: bool = True, loose: bool = False) -> None:
+        self._steps, self._compare, self._loose = steps, compare, loose
+        self._given = _Given()
+        self._refused, self._skipped = "", ""
+        self._told: dict[str, str] = {}
+        self._first: dict[int, Any] = {}  # by the step's position: what the first call had
+        self._numbers: dict[tuple[int, str], Any] = {}  # tensors in place of numbers
+        self._errors = 0
+        self._prepared: Prepared | None = None
+
+    @contextmanager
+    def around(self, prepared: Prepared, seen: Seen) -> Iterator[None]:
+        """Nothing is changed where no sequence is repeated."""
+        if not sequence.is_recorded(prepared):
+            self._refused = "the bundle has no sequence that can be repeated here"
+        elif prepared.task.place.fakes is not None:
+            self._skipped = "over fake tensors nothing runs"
+        yield
+
+    def calling(self, function: Callable[..., Any], prepared: Prepared) -> Callable[..., Any]:
+        """What is called in place of the compiled function."""
+        self._prepared = prepared
+
+        def call(*positional: Any, **keywords: Any) -> Any:
+            with ExitStack() as stack:
+                arguments = self._changed(stack, Arguments(positional, keywords))
+                output = self._made(function, arguments)
+            self._keep(output)
+            return output
+
+        return call
+
+    def _made(self, function: Callable[..., Any], arguments: Arguments) -> Any:
+        try:
+            return function(*arguments.positional, **arguments.keywords)
+        except Exception as error:
+            self._errors += 1
+            self._given.calls.append(type(error).__qualname__)
+            raise
+
+    def _keep(self, output: Any) -> None:
+        if not self._compare or self._skipped:
+            return
+        try:
+            self._given.keep(output)
+        except Exception as error:  # noqa: BLE001 - the replay must not suffer
+            self._skipped = f"what the calls give could not be kept: {twins.said(error)}"
+
+    def _changed(self, stack: ExitStack, arguments: Arguments) -> Arguments:
+        """The arguments of one call; one that cannot be changed is made as it is, and the remedy is refused."""
+        for position, step in enumerate(self._steps):
+            try:
+                self._apply(position, step, stack, arguments)
+            except NoPlaceError as error:
+                self._refused = self._refused or str(error)
+            except (TypeError, ValueError, RuntimeError, AssertionError, IndexError) as error:
+                self._refused = self._refused or twins.said(error)
+        return arguments
+
+    def _apply(self, position: int, step: Step, stack: ExitStack, arguments: Arguments) -> None:
+        act = step["act"]
+        if act == "grad":
+            stack.enter_context(state.grad(step["enabled"]))
+        elif act == "state":
+            now = self._first.setdefault(position, state.capture())
+            stack.enter_context(state.applied(now))
+        elif act == "stance":
+            if position in self._first:
+                stack.enter_context(marking.stance(step["stance"]))
+            self._first[position] = None
+        else:
+            assert self._prepared is not None
+            function: Any = self._prepared.subject
+            places.change(
+                Place.of(step), function, arguments, lambda value: self._act(position, step, value), stack
+            )
+
+    def _act(self, position: int, step: Step, value: Any) -> Any:
+        """What is to stand in place of a value."""
+        act = step["act"]
+        if act in ("mark_dynamic", "mark_unbacked"):
+            getattr(marking, act)(value, step["dimension"])
+            return value
+        if act == "contiguous":
+            return value.contiguous()
+        if act == "number":
+            return float(value)
+        if act == "tensor":
+            return self._tensor(position, step, value)
+        first = self._first.setdefault(position, value)
+        if act == "hoist":
+            _check_equal(first, value)
+            return first
+        if act == "hold":
+            return first
+        return self._converted(act, step, first, value)
+
+    def _tensor(self, position: int, step: Step, value: Any) -> Any:
+        """A tensor with the number in it: the same one in every call where it is an attribute, as a buffer is."""
+        torch = features.module("torch")
+        if type(value) not in (int, float):
+            raise NoPlaceError(f"a {type(value).__name__} is no number")
+        dtype = features.require(torch, step["dtype"]) if step.get("dtype") else None
+        new = torch.tensor(value, dtype=dtype)
+        if not step["path"] or step["path"][-1][0] != "attribute":
+            return new
+        kept = self._numbers.setdefault((position, str(new.dtype)), new)
+        with torch.no_grad():
+            kept.fill_(new)
+        return kept
+
+    def _converted(self, act: str, step: Step, first: Any, value: Any) -> Any:
+        """A tensor like that of the first call in one respect."""
+        if not deviation.is_real(value) or not deviation.is_real(first):
+            raise NoPlaceError(f"a {type(value).__name__} is no tensor with values")
+        if act == "requires_grad":
+            self._told[act] = ".requires_grad_()" if first.requires_grad else ""
+            if value.requires_grad == first.requires_grad:
+                return value
+            return value.detach().requires_grad_(first.requires_grad)
+        wanted = getattr(first, step["what"])
+        self._told[act] = str(wanted) if step["what"] == "dtype" else repr(str(wanted))
+        return value.to(wanted)
+
+    def found(self, outcome: Outcome) -> Any:
+        """Why the changes could not be made, what was found out on the way, and how many calls raised."""
+        return {"refused": self._refused, "told": next(iter(self._told.values()), ""), "errors": self._errors}
+
+    def settled(self, task: Task, outcome: Outcome) -> Outcome:
+        """The outcome with the comparison."""
+        if not self._compare or self._refused:
+            return outcome
+        if not self._skipped:
+            try:
+                return replace(outcome, comparison=self._compared(task))
+            except Exception as error:  # noqa: BLE001 - then nothing is known
+                self._skipped = f"comparing raised {twins.said(error)}"
+        return replace(outcome, comparison=Comparison(skipped=self._skipped))
+
+    def _compared(self, task: Task) -> Comparison:
+        plain, drew = _uncompiled(task)
+        tolerance = accuracy.default_tolerance()
+        total = Comparison(tolerance=tolerance, reference="uncompiled")
+        if len(plain.calls) != len(self._given.calls):
+            return replace(total, skipped="not as many calls were made uncompiled")
+        for number, (one, two) in enumerate(zip(self._given.calls, plain.calls, strict=True)):
+            total = _added(total, _alike(one, two, tolerance, loose=self._loose), number)
+        if total.where and drew:
+            return replace(total, skipped="the frame draws random numbers", where="", unlike=None)
+        return total
+
+
+def _check_equal(first: Any, value: Any) -> None:
+    """Raises NoPlaceError unless two objects are of one kind, with the same code and the same contents."""
+    if first is value:
+        return
+    if not _is_same_type(type(first), type(value)):
+        raise NoPlaceError(f"a {type(value).__name__} cannot stand for a {type(first).__name__}")
+    if isinstance(first, FunctionType) and _code_of(first) != _code_of(value):
+        raise NoPlaceError("the functions are not equal")
+    one, two = (holdings.look({"it": each}) for each in (first, value))
+    if one.found.keys() != two.found.keys() or not one.whole:
+        raise NoPlaceError("the objects do not hold the same")
+    for path, held in one.found.items():
+        other = two.found[path]
+        tensors = [deviation.is_real(each) for each in (held, other)]
+        same = deviation.equal(held, other) if all(tensors) else not any(tensors) and bool(held == other)
+        if not same:
+            raise NoPlaceError(f"the objects are not equal: {path}")
+
+
+def _is_same_type(one: type, other: type) -> bool:
+    """Whether they are one class, or two that the same lines of the program made."""
+    if one is other:
+        return True
+    if (one.__module__, one.__qualname__, one.__bases__) != (
+        other.__module__,
+        other.__qualname__,
+        other.__bases__,
+    ):
+        return False
+    shared = {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__"}
+    parts = [
+        {name: part for name, part in kind.__dict__.items() if name not in shared} for kind in (one, other)
+    ]
+    if parts[0].keys() != parts[1].keys():
+        return False
+    return all(_code_of(part) == _code_of(parts[1][name]) for name, part in parts[0].items())
+
+
+def _code_of(value: Any) -> Any:
+    """Of a function what its own code and defaults say; all else stands for itself."""
+    if not isinstance(value, FunctionType):
+        return value
+    return value.__code__, repr(value.__defaults__), repr(value.__kwdefaults__)
+
+
+def _uncompiled(task: Task) -> tuple[_Given, bool]:
+    """What the sequence gives uncompiled and unchanged, and whether it draws random numbers."""
+    given = _Given()
+    with ExitStack() as stack:
+        prepared = prepare(twins.alone(task, backend=compiling.UNCOMPILED, mode=None, instruments={}), stack)
+        isolation.announce(UNCOMPILED_RUN)
+        stack.enter_context(stances.uncompiled())
+        state.seed(task.manifest.state)
+        start = state.generators()
+        repetition = sequence.Repetition(prepared)
+
+        def call(*positional: Any, **keywords: Any) -> None:
+            try:
+                output = prepared.subject(*positional, **keywords)
+            except Exception as error:  # noqa: BLE001 - it may be what compiled code raises as well
+                given.calls.append(type(error).__qualname__)
+            else:
+                given.keep(output)
+
+        repetition.lead(call)
+        with repetition.step():
+            call(*prepared.positional, **prepared.keywords)
+        repetition.trail(call)
+        return given, state.generators() != start
+
+
+def _alike(one: Holdings | str, two: Holdings | str, tolerance: float, *, loose: bool) -> Comparison:
+    """What one call gave, compiled and uncompiled."""
+    if isinstance(one, str) or isinstance(two, str):
+        said = tuple(f"raised {each}" if isinstance(each, str) else "a result" for each in (one, two))
+        unlike = None if one == two else (said[0], said[1])
+        return Comparison(values=1, where="" if unlike is None else "output", unlike=unlike)
+    if loose:
+        one = Holdings(
+            {path: _as(value, two.found.get(path)) for path, value in one.found.items()}, one.whole
+        )
+    found, _ = likeness.compare(Run(output=one), Run(output=two), None, tolerance)
+    return found
+
+
+def _as(value: Any, other: Any) -> Any:
+    if not deviation.is_real(value) or not deviation.is_real(other):
+        return value
+    return value.to(device=other.device, dtype=other.dtype)
+
+
+def _added(total: Comparison, one: Comparison, number: int) -> Comparison:
+    """The comparison of all calls with that of one more."""
+    first = bool(one.where and not total.where)
+    return replace(
+        total,
+        outputs=total.outputs + one.outputs,
+        values=total.values + one.values,
+        largest_error=max(total.largest_error, one.largest_error),
+        where=f"{one.where} of call {number}" if first else total.where,
+        unlike=one.unlike if first else total.unlike,
+    )
