@@ -33,7 +33,7 @@ FLOORS = {
     "profiling": 5,
     "script": 5,
     "ablation": 5,
-    "recompiles": 5,
+    "recompilation": 5,
     "report": 6,
     "cli": 7,
     "__main__": 7,

@@ -1,7 +1,7 @@
 """Which remedies are worth a try for a cause, in the order in which a specialist would try them.
 
-Pure functions of what is known; whether any of it helps is for `replay.recompiles.remedies` to measure. Each proposal
-says what a user writes, and how a replay does the same: with options of `replay.run`, or with steps of the instrument
+Pure functions of what is known; whether any of it helps is for `remedies` to measure. Each proposal says what a user
+writes, and how a replay does the same: with options of `replay.run`, or with steps of the instrument
 `replay.replayer.remedying`.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replay.findings.recompiles import Cause, CauseGroup
-from replay.recompiles.sources import Source, parse, show
-from replay.recording import Manifest
+from replay.recompilation.sources import Source, parse, show
+from replay.recording import Manifest, Outcome
 
 TOLD = "{told}"
 """In a change: what the instrument tells of the first call, a dtype for example."""
@@ -47,25 +47,23 @@ class Setting:
     config: Mapping[str, Any] = field(default_factory=dict)  # that was set: {"dynamo.specialize_int": True}
     limit: str = ""  # that was hit, by its name in torch._dynamo.config
     counted: bool = False  # the calls after a limit was hit are known
-    calls: int = 0  # that are repeated, at most
     state: tuple[str, ...] = ()  # global state that differs between the calls, by name
     undo_dynamic: bool = False  # the recording's own `dynamic` can be left out
 
 
-def setting_of(manifest: Manifest, options: Mapping[str, Any]) -> Setting:
-    """The setting of a recorded sequence under the chosen options."""
+def setting_of(manifest: Manifest, options: Mapping[str, Any], plain: Outcome | None = None) -> Setting:
+    """The setting of a recorded sequence under the chosen options; `plain`: the replay under these, if it was made."""
     sequence = manifest.sequence
     infos = (*manifest.calls, *((sequence.last,) if sequence is not None else ()))
     traffic = None if sequence is None else sequence.traffic
     chosen = options.get("dynamic")
-    hit = [one.limit for one in infos if one.limit]
+    hit = [one.limit for one in (infos if plain is None else plain.calls) if one.limit]
     return Setting(
         function=manifest.frame.name,
         dynamic=manifest.compile.dynamic if chosen is None else chosen,
         config={**manifest.config, **(options.get("config") or {})},
         limit=hit[0] if hit else "",
         counted=traffic is not None,
-        calls=len(infos) + (len(traffic.runs) if traffic is not None else 0),
         state=tuple(dict.fromkeys(name for one in infos for name in one.state)),
         undo_dynamic=chosen is None and manifest.compile.dynamic is not None,
     )
@@ -76,6 +74,8 @@ def propose(group: CauseGroup, setting: Setting) -> tuple[Proposal, ...]:
     source = parse(group.source)
     if source is not None and source.is_attribute and group.cause in _VALUES:
         makers: Sequence[_Maker] = (_unspecialised, _tensor, _moved_out)
+        if None in _literals(group.values) or not group.values:  # objects
+            makers = (_hoisted, *makers)
     else:
         makers = _MAKERS.get(group.cause, ())
     return tuple(one for make in makers for one in make(group, source, setting))
@@ -204,17 +204,19 @@ def _tensor(group: CauseGroup, source: Source | None, setting: Setting) -> Itera
     name = show(source)
     floating = any(type(one) is float for one in values) or group.cause == "float"
     made = f"torch.tensor({name}, dtype=torch.float64)" if floating else f"torch.tensor({name})"
-    change = f"{name} = {made}  # before every call"
+    change, words = f"{name} = {made}  # before every call", {}
     if source.is_attribute:
         owner, _, attribute = name.rpartition(".")
-        change = f'{owner}.register_buffer("{attribute}", {made}, persistent=False)  # of an nn.Module'
+        change = f"{owner}.{TOLD}"
+        words["buffer"] = f'register_buffer("{attribute}", {made}, persistent=False)'
+        words["attribute"] = f"{attribute} = {made}"
     yield Proposal(
         "tensor",
         group.cause,
         group.source,
         change,
         _EXACT.format(name=name),
-        steps=(_step("tensor", source, dtype="float64" if floating else ""),),
+        steps=(_step("tensor", source, dtype="float64" if floating else "", words=words),),
     )
 
 
@@ -301,7 +303,7 @@ def _one_grad_mode(group: CauseGroup, source: Source | None, setting: Setting) -
 
 
 def _one_state(group: CauseGroup, source: Source | None, setting: Setting) -> Iterator[Proposal]:
-    names = ", ".join(setting.state) or "the global state"
+    names = ", ".join(setting.state) or group.source or "the global state"
     yield Proposal(
         "one state",
         group.cause,
@@ -358,9 +360,16 @@ def _one_type(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
         return
     name, steps = show(source), (_step("number", source),)
     caveat = "what is computed of whole numbers becomes floating point"
-    yield Proposal("float", group.cause, group.source, f"{name} = float({name})", caveat, steps=steps)
+    yield Proposal(
+        "float",
+        group.cause,
+        group.source,
+        f"{name} = float({name})  # before every call",
+        caveat,
+        steps=steps,
+    )
     steps = (_step("tensor", source, dtype="float64"),)
-    change = f"{name} = torch.tensor({name}, dtype=torch.float64)"
+    change = f"{name} = torch.tensor({name}, dtype=torch.float64)  # before every call"
     caveat += "; " + _EXACT.format(name=name)
     yield Proposal("tensor", group.cause, group.source, change, caveat, steps=steps)
 
@@ -372,7 +381,7 @@ _MAKERS: Mapping[Cause, Sequence[_Maker]] = {
     "float": (_unspecialised, _tensor, _left_out),
     "boolean": (_left_out,),
     "string": (_left_out,),
-    "attribute": (_unspecialised, _tensor, _hoisted, _moved_out),
+    "attribute": (_hoisted, _moved_out),
     "function": (_hoisted,),
     "identity": (_inbuilt, _hoisted),
     "grad_mode": (_one_grad_mode,),

@@ -13,7 +13,7 @@ from typing import Any
 
 from replay.bundle import Bundle
 from replay.findings.recompiles import CauseGroup, Count, Remedy
-from replay.recompiles.proposals import (
+from replay.recompilation.proposals import (
     TOLD,
     Proposal,
     Setting,
@@ -22,7 +22,7 @@ from replay.recompiles.proposals import (
     propose_stance,
     setting_of,
 )
-from replay.recompiles.sources import parse, show
+from replay.recompilation.sources import parse, show
 from replay.recording import Outcome
 from replay.replayer import Trial, Trials
 from replay.selection import resumed_function
@@ -68,7 +68,7 @@ def prove(
     uncompiled frame does.
     """
     search = _Search(trials, before, options or {}, heard or (lambda ended, of: None))
-    return search.run(causes, setting_of(bundle.manifest, options or {}), plain)
+    return search.run(causes, setting_of(bundle.manifest, options or {}, plain), plain)
 
 
 class _Search:
