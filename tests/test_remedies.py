@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,7 @@ from programs import recorded
 import replay
 from replay.errors import ReplayError
 from replay.findings.recompiles import CauseGroup
-from replay.recompilation.proposals import Proposal, Setting, propose, propose_limit
-from replay.recompilation.remedies import counted, distinct, in_turn, joined, merged, prove
-from replay.recompilation.sources import Source, parse, show
+from replay.recompilation.remedies import counted, prove
 from replay.replayer import Trials, observe
 
 SIZES, LIMIT = (3, 4, 5, 6), 8
@@ -152,7 +151,7 @@ def modes():
         run(x)
 
 
-def threads():
+def defaults():
     run, x, before = compiled(plus_one), torch.ones(3), torch.get_default_dtype()
     run(x)
     torch.set_default_dtype(torch.float64)
@@ -221,7 +220,7 @@ CASES = {
     "other_functions": (other_functions, [group("function", "L['function']")]),
     "classes": (classes, [group("type", "L['function']")]),
     "modes": (modes, [group("grad_mode", "", ("True", "False"))]),
-    "threads": (threads, [group("global_state", "")]),
+    "defaults": (defaults, [group("global_state", "")]),
     "dtypes": (dtypes, [group("dtype", "L['x']", ("torch.float32", "torch.float64"))]),
     "gradients": (gradients, [group("requires_grad", "L['x']")]),
     "types": (types, [group("type", "L['n']", ("int", "float"))]),
@@ -256,25 +255,197 @@ class Here:
 
 
 @pytest.fixture(scope="module")
-def proven(tmp_path_factory):
-    """By case: what is proven, asked for once."""
-    folder, known = tmp_path_factory.mktemp("remedies"), {}
+def bundles(tmp_path_factory):
+    """A recorded bundle of each case, by its name."""
+    folder, found = tmp_path_factory.mktemp("remedies"), {}
+    for name, (program, _) in CASES.items():
+        (found[name],) = recorded(folder / name, program, on="recompile").bundles
+    return found
 
+
+@pytest.fixture(scope="module")
+def proven(bundles):
+    """By case: the remedies by their names. Each case is asked once."""
+
+    @functools.cache
     def ask(name):
-        if name not in known:
-            (path,) = recorded(folder / name, CASES[name][0], on="recompile").bundles
-            with replay.load(path) as bundle:
-                plain = replay.run(bundle, isolate=False)
-                known[name] = prove(bundle, Here(bundle), CASES[name][1], counted(plain, 0), plain=plain)
-        found, tried = known[name]
+        with replay.load(bundles[name]) as bundle:
+            plain = replay.run(bundle, isolate=False)
+            found, tried = prove(bundle, Here(bundle), CASES[name][1], counted(plain, 0), plain=plain)
         assert tried >= len(found)
         return {one.name: one for one in found}
 
     return ask
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_look(name, proven):
-    print("=====", name)
-    for one in proven(name).values():
-        print("   ", one.name, one.before.compiles, one.after, one.same, one.change, one.options)
+def before_and_after(one):
+    return (one.before.compiles, one.before.uncompiled), (one.after.compiles, one.after.uncompiled)
+
+
+PROVEN = [
+    ("sizes", "mark_dynamic", (4, 0), (1, 0), "torch._dynamo.mark_dynamic(x, 0)  # before every call"),
+    (
+        "sizes",
+        "mark_unbacked",
+        (4, 0),
+        (1, 0),
+        "torch._dynamo.decorators.mark_unbacked(x, 0)  # before every call",
+    ),
+    ("sizes", "dynamic=True", (4, 0), (1, 0), "torch.compile(plus_one, dynamic=True)"),
+    ("sizes", "automatic dynamic", (4, 0), (2, 0), "torch.compile(plus_one)  # without dynamic=False"),
+    (
+        "inner_sizes",
+        "mark_dynamic",
+        (4, 0),
+        (1, 0),
+        "torch._dynamo.mark_dynamic(pair[0], 0)  # before every call",
+    ),
+    ("integers", "tensor", (4, 0), (1, 0), "n = torch.tensor(n)  # before every call"),
+    ("branches", "dynamic=True", (4, 0), (2, 0), "torch.compile(branching, dynamic=True)"),
+    ("floats", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
+    ("types", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
+    (
+        "counters",
+        "tensor",
+        (4, 0),
+        (1, 0),
+        'self.register_buffer("step", torch.tensor(self.step), persistent=False)',
+    ),
+    (
+        "counters",
+        "move out",
+        (4, 0),
+        (1, 0),
+        "# keep self.step outside of forward, which sees one value of it in every call",
+    ),
+    (
+        "attributes",
+        "allow_unspec_int_on_nn_module=True",
+        (3, 0),
+        (2, 0),
+        "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+    ),
+    (
+        "functions",
+        "hoist",
+        (3, 0),
+        (1, 0),
+        "# make function once, before the first call, and pass the same object in every call",
+    ),
+    (
+        "classes",
+        "hoist",
+        (3, 0),
+        (1, 0),
+        "# make function once, before the first call, and pass the same object in every call",
+    ),
+    ("modes", "enable_grad", (2, 0), (1, 0), "with torch.enable_grad():  # around every call"),
+    ("modes", "no_grad", (2, 0), (1, 0), "with torch.no_grad():  # around every call"),
+    (
+        "defaults",
+        "one state",
+        (2, 0),
+        (1, 0),
+        "# set default_dtype once, before the first call, as it was then, and leave it",
+    ),
+    ("dtypes", "one dtype", (3, 0), (1, 0), "x = x.to(torch.float32)  # before every call"),
+    ("gradients", "one requires_grad", (2, 0), (1, 0), "x = x.detach()  # before every call"),
+    ("lengths", "recompile_limit", (8, 1), (9, 0), "torch._dynamo.config.recompile_limit = 9"),
+    ("labels", "recompile_limit", (8, 1), (9, 0), "torch._dynamo.config.recompile_limit = 9"),
+    (
+        "labels",
+        "leave out",
+        (8, 1),
+        (1, 0),
+        "# give labelled the same label in every call, and use what changes outside",
+    ),
+    (
+        "other_functions",
+        "eager_on_recompile",
+        (3, 0),
+        (1, 2),
+        'torch.compiler.set_stance("eager_on_recompile")  # after the first call',
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "name", "before", "after", "change"), PROVEN)
+def test_a_remedy_is_proven_by_the_calls_with_it(case, name, before, after, change, proven):
+    one = proven(case)[name]
+    assert before_and_after(one) == (before, after)
+    assert (one.change, one.same, one.after.errors) == (change, True, 0)
+    assert one.after.seconds > 0
+
+
+NOT_PROVEN = [
+    ("sizes_and_names", "mark_dynamic"),  # the other causes are still there
+    ("branches", "tensor"),  # breaks the graph
+    ("branches", "leave out"),  # changes the results
+    ("attributes", "move out"),
+    ("integers", "leave out"),
+    ("other_functions", "hoist"),  # the functions are not equal
+    ("types", "float"),  # floats are constants too
+    ("lengths", "leave out"),
+    ("sizes", "eager_on_recompile"),  # there is better
+]
+
+
+@pytest.mark.parametrize(("case", "name"), NOT_PROVEN)
+def test_what_does_not_help_or_gives_something_else_is_not_returned(case, name, proven):
+    assert name not in proven(case)
+
+
+def test_of_several_causes_the_best_of_each_are_tried_together(proven):
+    (one,) = proven("sizes_and_names").values()
+    assert before_and_after(one) == ((4, 0), (1, 0))
+    assert (one.cause, one.source, one.same) == (None, "x, y, name", True)
+    assert one.change.splitlines() == [
+        "torch._dynamo.mark_dynamic(x, 0)  # before every call",
+        "torch._dynamo.mark_dynamic(y, 0)  # before every call",
+        "# give two_sizes the same name in every call, and use what changes outside",
+    ]
+
+
+def test_the_best_comes_first(proven):
+    assert next(iter(proven("sizes"))) == "mark_dynamic"
+    for case in ("sizes", "integers", "counters", "labels"):
+        found = list(proven(case).values())
+        keys = [(one.after.uncompiled, one.after.compiles) for one in found]
+        assert keys == sorted(keys)
+
+
+def test_options_show_a_remedy_again(proven, bundles):
+    one = proven("sizes")["automatic dynamic"]
+    again = replay.run(bundles["sizes"], isolate=False, **one.options)
+    assert counted(again, 0).compiles == one.after.compiles == 2
+    assert proven("sizes")["mark_dynamic"].options == {}
+
+
+def test_what_was_chosen_for_every_replay_holds_for_the_remedies_too(proven, bundles):
+    options, told = {"recompile_limit": 2, "config": {"dynamo.verbose": True}}, []
+    with replay.load(bundles["counters"]) as bundle:
+        plain = replay.run(bundle, isolate=False, **options)
+        before = counted(plain, 0)
+        assert (before.compiles, before.uncompiled) == (2, 2)
+        found, tried = prove(
+            bundle,
+            Here(bundle),
+            CASES["counters"][1],
+            before,
+            options=options,
+            heard=lambda ended, of: told.append((ended, of)),
+        )
+    by_name = {one.name: one for one in found}
+    assert by_name["allow_unspec_int_on_nn_module=True"].options == {
+        "recompile_limit": 2,
+        "config": {"dynamo.verbose": True, "dynamo.allow_unspec_int_on_nn_module": True},
+    }
+    assert told == [(at, tried + 1) for at in range(1, tried + 2)]  # and the replay without a remedy
+
+
+def test_trials_in_processes_of_their_own_prove_the_same(bundles):
+    with replay.load(bundles["sizes"]) as bundle, Trials(bundle, jobs=2) as trials:
+        before = counted(replay.run(bundle, isolate=False), 0)
+        found, tried = prove(bundle, trials, CASES["sizes"][1], before)
+    assert (tried, len(found)) == (4, 4)
+    assert [(one.name, one.after.compiles) for one in found[:2]] == [("mark_dynamic", 1), ("dynamic=True", 1)]

@@ -79,7 +79,9 @@ def recompiles(
             outcome, found = _repeated(opened, trials, options, isolate=isolate)
             made = _made(opened, outcome, found)
             if limits or accumulated_limits:
-                made = _with_grid(opened, trials, made, options, limits=limits, accumulated=accumulated_limits, tell=tell)
+                made = _with_grid(
+                    opened, trials, made, options, limits=limits, accumulated=accumulated_limits, tell=tell
+                )
             if remedies:
                 made = _with_remedies(opened, trials, made, options, tell)
         return replace(made, seconds=time.perf_counter() - started)

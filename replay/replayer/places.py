@@ -64,6 +64,24 @@ def change(
         _replace_argument(place, function, arguments, how, undone)
 
 
+def owner(place: Place, function: FunctionType, arguments: Arguments) -> Any:
+    """What has the place as a part of itself. Raises NoPlaceError where the call has no such place."""
+    found: list[Any] = []
+
+    def look(value: Any) -> Any:
+        found.append(value)
+        return value
+
+    with ExitStack() as nothing:
+        change(Place(place.root, place.name, place.path[:-1]), function, arguments, look, nothing)
+    return found[0]
+
+
+def is_module(value: Any) -> bool:
+    """Whether it is a module of torch's."""
+    return isinstance(value, sys.modules["torch"].nn.Module)
+
+
 def _globals(function: FunctionType, name: str) -> dict[str, Any]:
     if name in function.__globals__:
         return function.__globals__
@@ -157,9 +175,8 @@ def _with_item(value: Any, key: Any, new: Any) -> Any:
 
 def _set_attribute(owner: Any, name: str, old: Any, new: Any, undone: ExitStack) -> None:
     """Of a module, a tensor in place of what is none becomes a buffer."""
-    torch = sys.modules["torch"]
     held = getattr(owner, "__dict__", {})
-    buffer = isinstance(owner, torch.nn.Module) and isinstance(new, torch.Tensor) and name in held
+    buffer = is_module(owner) and isinstance(new, sys.modules["torch"].Tensor) and name in held
     try:
         if buffer:
             del held[name]

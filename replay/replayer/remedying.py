@@ -1,7 +1,12 @@
 """The instrument behind the remedies: it changes every call of a repeated sequence before it is made.
 
+<<<<<<< HEAD
 A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is kept,
 and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
+=======
+A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is
+kept, and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
+>>>>>>> h-remedies
 """
 
 from __future__ import annotations
@@ -133,9 +138,11 @@ class Remedying(Instrument):
         else:
             assert self._prepared is not None
             function: Any = self._prepared.subject
-            places.change(
-                Place.of(step), function, arguments, lambda value: self._act(position, step, value), stack
-            )
+            place = Place.of(step)
+            if act == "tensor" and step.get("words"):
+                owner = places.owner(place, function, arguments)
+                self._told[act] = step["words"]["buffer" if places.is_module(owner) else "attribute"]
+            places.change(place, function, arguments, lambda value: self._act(position, step, value), stack)
 
     def _act(self, position: int, step: Step, value: Any) -> Any:
         """What is to stand in place of a value."""
