@@ -108,7 +108,7 @@ def command(
         _check_svg(svg, paths, no_grid=no_grid)
     from replay.recompilation import recompiles
 
-    wider = {
+    wider: dict[str, Any] = {
         "limits": () if no_grid else limits,
         "accumulated_limits": () if no_grid else accumulated_limits,
         "remedies": remedies,

@@ -1,0 +1,312 @@
+"""Remedies, tried on the recorded sequence: what measurably helps is found, all else is dropped.
+
+First what is proposed for each cause alone, the causes with the most calls first; then the best of each cause together;
+at last, where nothing made the frame compile less often, what lets calls run uncompiled. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replay.bundle import Bundle
+from replay.findings.recompiles import CauseGroup, Count, Remedy
+from replay.recompilation.proposals import (
+    TOLD,
+    Proposal,
+    Setting,
+    propose,
+    propose_limit,
+    propose_stance,
+    setting_of,
+)
+from replay.recompilation.sources import parse, show
+from replay.recording import Outcome
+from replay.replayer import Trial, Trials
+from replay.selection import resumed_function
+
+INSTRUMENT = "remedy"
+MOST = 20
+"""Proposals that are tried alone, at most."""
+TOGETHER = 8
+"""Causes whose best proposals are tried together, at most."""
+
+Heard = Callable[[int, int], None]
+"""Told how many trials have ended, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A proposal, and what the sequence came to with it."""
+
+    proposal: Proposal
+    parts: tuple[Proposal, ...]
+    count: Count
+    compiles: int  # of all functions: those with which the frame goes on after a graph break count too
+    breaks: int
+    same: bool | None
+    told: str
+
+
+def prove(
+    bundle: Bundle,
+    trials: Trials,
+    causes: Sequence[CauseGroup],
+    before: Count,
+    *,
+    options: Mapping[str, Any] | None = None,
+    heard: Heard | None = None,
+    plain: Outcome | None = None,
+) -> tuple[tuple[Remedy, ...], int]:
+    """The remedies that help, best first, and how many were tried.
+
+    `before`: the sequence under `options` (as `replay.run` takes them) without any remedy; `plain`: the outcome of
+    that replay, if it is at hand, else it is made once more. A remedy helps if fewer calls compile or fewer run
+    uncompiled, no more calls raise, no graph break is new, and no call is known to give something else than the
+    uncompiled frame does.
+    """
+    search = _Search(trials, before, options or {}, heard or (lambda ended, of: None))
+    return search.run(causes, setting_of(bundle.manifest, options or {}, plain), plain)
+
+
+class _Search:
+    """One search: what every trial is asked, and what is known by now."""
+
+    def __init__(self, trials: Trials, before: Count, options: Mapping[str, Any], heard: Heard) -> None:
+        self.trials, self.before, self.heard = trials, before, heard
+        self.options = {name: value for name, value in options.items() if value not in (None, (), {})}
+        self.ended = self.asked = self.tried = 0
+        self.plain: _Tried | None = None
+
+    def run(
+        self, causes: Sequence[CauseGroup], setting: Setting, plain: Outcome | None
+    ) -> tuple[tuple[Remedy, ...], int]:
+        """All rounds."""
+        ordered = sorted(causes, key=lambda one: -len(one.calls))
+        alone = [*propose_limit(setting, self.before.uncompiled, self.before.compiles)]
+        alone += distinct(in_turn([propose(one, setting) for one in ordered]))
+        found = self._singles(alone[:MOST], plain)
+        helping = [one for one in found if self._helps(one)]
+        helping += self._together(ordered, setting, found, helping)
+        if not any(self._compiles_less(one) for one in helping):
+            helping += [one for one in self._try([propose_stance()]) if self._helps(one)]
+        ranked = sorted(helping, key=_rank)
+        return tuple(self._remedy(one) for one in ranked), self.tried
+
+    def _singles(self, proposals: Sequence[Proposal], plain: Outcome | None) -> list[_Tried]:
+        nothing = Proposal("", None, "", "")
+        if plain is not None:
+            self.plain = _read(nothing, (), Trial(outcome=plain))
+            return self._try(proposals)
+        found = self._try([nothing, *proposals])
+        self.tried -= 1
+        if found and found[0].proposal is nothing:
+            self.plain = found.pop(0)
+        return found
+
+    def _together(
+        self,
+        causes: Sequence[CauseGroup],
+        setting: Setting,
+        found: Sequence[_Tried],
+        helping: Sequence[_Tried],
+    ) -> list[_Tried]:
+        """The best of each cause at once, less the parts that make no difference."""
+        best = min(helping, key=_rank, default=None)
+        if best is not None and best.compiles <= 1 and not best.count.uncompiled:
+            return []
+        parts = self._best_of_each(causes[:TOGETHER], setting, found)
+        if len(parts) < 2:
+            return []
+        whole = self._try_parts([parts])
+        if not whole or not self._helps(whole[0]) or (best is not None and not _better(whole[0], best)):
+            return []
+        return [self._reduced(whole[0]) if len(parts) > 2 else whole[0]]
+
+    def _best_of_each(
+        self, causes: Sequence[CauseGroup], setting: Setting, found: Sequence[_Tried]
+    ) -> list[Proposal]:
+        parts: list[Proposal] = []
+        for group in causes:
+            keys = {_key(one) for one in propose(group, setting)}
+            fit = [one for one in found if _key(one.proposal) in keys and self._is_sound(one)]
+            if fit:
+                best = min(fit, key=_rank)
+                parts.append(_told(best))
+        return distinct(parts)
+
+    def _reduced(self, whole: _Tried) -> _Tried:
+        """Without the parts that it does as well without."""
+        parts = whole.parts
+        fewer = self._try_parts([[one for one in parts if one is not left] for left in parts])
+        enough = [one for one in fewer if self._helps(one) and not _better(whole, one)]
+        kept = [one for one in parts if all(one in other.parts for other in enough)]
+        if len(kept) in (0, len(parts)):
+            return min(enough, key=_rank, default=whole)
+        again = [one for one in enough if list(one.parts) == kept] or self._try_parts([kept])
+        return again[0] if again and self._helps(again[0]) and not _better(whole, again[0]) else whole
+
+    def _try_parts(self, sets: Sequence[Sequence[Proposal]]) -> list[_Tried]:
+        return self._try([joined(parts) for parts in sets], [tuple(parts) for parts in sets])
+
+    def _try(
+        self, proposals: Sequence[Proposal], parts: Sequence[tuple[Proposal, ...]] | None = None
+    ) -> list[_Tried]:
+        """Replay the sequence with each; those whose trial gave no answer, or that cannot be applied, are left out."""
+        self.asked += len(proposals)
+        self.tried += len(proposals)
+
+        def ended(position: int, trial: Trial) -> None:
+            self.ended += 1
+            self.heard(self.ended, self.asked)
+
+        done = self.trials.run([self._trial(one) for one in proposals], ended)
+        made = parts or [(one,) for one in proposals]
+        read = (_read(*one) for one in zip(proposals, made, done, strict=True))
+        return [one for one in read if one is not None]
+
+    def _trial(self, proposal: Proposal) -> Trial:
+        loose = any(step["act"] in ("cast", "number") for step in proposal.steps)
+        asked = {"steps": list(proposal.steps), "compare": True, "loose": loose}
+        return Trial(options=merged(self.options, proposal.options), instruments={INSTRUMENT: asked})
+
+    def _is_sound(self, one: _Tried) -> bool:
+        """Whether it does no harm: no new errors or graph breaks, and no other results."""
+        allowed = 0 if self.plain is None else self.plain.breaks
+        wrong = one.same is False or (one.same is None and one.proposal.must_agree)
+        return one.count.errors <= self.before.errors and one.breaks <= allowed and not wrong
+
+    def _helps(self, one: _Tried) -> bool:
+        if not self._is_sound(one):
+            return False
+        if one.proposal.trades:
+            return self._compiles_less(one)
+        if one.count.errors < self.before.errors or one.count.uncompiled < self.before.uncompiled:
+            return True
+        return self._compiles_less(one) and one.count.uncompiled <= self.before.uncompiled
+
+    def _compiles_less(self, one: _Tried) -> bool:
+        whole = self.before.compiles if self.plain is None else self.plain.compiles
+        return one.count.compiles < self.before.compiles and one.compiles < whole
+
+    def _remedy(self, one: _Tried) -> Remedy:
+        proposal = one.proposal
+        return Remedy(
+            name=proposal.name,
+            cause=proposal.cause,
+            source=proposal.source,
+            change=_told(one).change,
+            before=self.before,
+            after=one.count,
+            caveat=proposal.caveat,
+            same=one.same,
+            options={} if proposal.steps else merged(self.options, proposal.options),
+        )
+
+
+def _read(proposal: Proposal, parts: tuple[Proposal, ...], trial: Trial) -> _Tried | None:
+    """What a trial told; None where it told nothing of the sequence."""
+    outcome, found = trial.outcome, trial.found.get(INSTRUMENT, {})
+    if outcome is None or not outcome.calls or outcome.status == "missing" or found.get("refused"):
+        return None
+    return _Tried(
+        proposal,
+        parts,
+        counted(outcome, found.get("errors", sum(bool(one.error) for one in outcome.calls))),
+        sum(one.compiles for one in outcome.frames),
+        _breaks(outcome),
+        _is_same(outcome),
+        found.get("told", ""),
+    )
+
+
+def _told(one: _Tried) -> Proposal:
+    """The proposal with what the first call had in its place."""
+    return replace(one.proposal, change=one.proposal.change.replace(TOLD, one.told))
+
+
+def _breaks(outcome: Outcome) -> int:
+    """Graph breaks that torch counts, and places where code goes on after one: not all of them are counted."""
+    resumed = {one.function for one in outcome.frames if resumed_function(one.function.rpartition(".")[2])}
+    return max(sum(one.graph_breaks for one in outcome.frames), len(resumed))
+
+
+def _is_same(outcome: Outcome) -> bool | None:
+    compared = outcome.comparison
+    if compared is None or compared.skipped:
+        return None
+    return not compared.where
+
+
+def counted(outcome: Outcome, errors: int) -> Count:
+    """What a repetition came to."""
+    fates = [one.fate for one in outcome.calls]
+    return Count(
+        compiles=fates.count("compiled"),
+        hits=fates.count("hit"),
+        uncompiled=fates.count("uncompiled"),
+        errors=errors,
+        seconds=sum(one.seconds for one in outcome.calls),
+    )
+
+
+def _rank(one: _Tried) -> tuple[Any, ...]:
+    """Best first; of equals the one that is proposed first. Seconds are too noisy to decide."""
+    count = one.count
+    return one.proposal.trades, count.errors, count.uncompiled, one.compiles, one.same is None
+
+
+def _better(one: _Tried, other: _Tried) -> bool:
+    return _rank(one) < _rank(other)
+
+
+def in_turn(proposals: Sequence[Sequence[Proposal]]) -> Iterator[Proposal]:
+    """The first of each cause, then the second of each, and so on."""
+    for row in itertools.zip_longest(*proposals):
+        yield from (one for one in row if one is not None)
+
+
+def _key(one: Proposal) -> str:
+    """Proposals with one key do the same."""
+    return repr((sorted(one.options.items(), key=repr), one.steps))
+
+
+def distinct(proposals: Iterator[Proposal] | Sequence[Proposal]) -> list[Proposal]:
+    """Each once. One that is proposed for several places is a remedy of the whole."""
+    found: dict[str, Proposal] = {}
+    for one in proposals:
+        known = found.setdefault(_key(one), one)
+        if (known.cause, known.source) != (one.cause, one.source):
+            found[_key(one)] = replace(known, cause=None, source="")
+    return list(found.values())
+
+
+def joined(parts: Sequence[Proposal]) -> Proposal:
+    """Several proposals at once."""
+    options: Mapping[str, Any] = {}
+    for one in parts:
+        options = merged(options, one.options)
+    places = (parse(one.source) for one in parts)
+    return Proposal(
+        " + ".join(dict.fromkeys(one.name for one in parts)),
+        None,
+        ", ".join(dict.fromkeys(show(place) for place in places if place is not None)),
+        "\n".join(dict.fromkeys(one.change for one in parts)),
+        "; ".join(dict.fromkeys(one.caveat for one in parts if one.caveat)),
+        options,
+        tuple(step for one in parts for step in one.steps),
+        any(one.must_agree for one in parts),
+    )
+
+
+def merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `replay.run` and others over them; configs and what is left out add up."""
+    found = {**options, **more}
+    for name in ("config", "env"):
+        if options.get(name) and more.get(name):
+            found[name] = {**options[name], **more[name]}
+    if options.get("without") and more.get("without"):
+        found["without"] = tuple(dict.fromkeys((*options["without"], *more["without"])))
+    return found

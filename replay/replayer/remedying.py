@@ -1,12 +1,7 @@
 """The instrument behind the remedies: it changes every call of a repeated sequence before it is made.
 
-<<<<<<< HEAD
-A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is kept,
-and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
-=======
 A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is
 kept, and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
->>>>>>> h-remedies
 """
 
 from __future__ import annotations
