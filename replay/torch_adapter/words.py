@@ -14,6 +14,8 @@ LENGTH = 60
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
 
+_SIZED: tuple[Any, ...] = (list, tuple, dict, set, frozenset)
+
 
 def told(value: Any) -> str:
     """A plain value as Python writes it; of all else what it is. Empty where the value is not known."""
@@ -29,7 +31,7 @@ def type_name(value: Any) -> str:
 
 def length(value: Any) -> int | None:
     """Of Python's own containers; None for all else."""
-    for kind in (list, tuple, dict, set, frozenset):
+    for kind in _SIZED:
         if isinstance(value, kind):
             return int(kind.__len__(value))
     return None
