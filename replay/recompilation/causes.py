@@ -29,7 +29,14 @@ _LENGTHS = (
 )
 _STATES = ("GLOBAL_STATE", "DEFAULT_DEVICE", "TORCH_FUNCTION_MODE_STACK", "DUAL_LEVEL_MATCH")
 _TYPES = ("TYPE_MATCH", "NONE_MATCH", "NOT_NONE")
-_VALUES: Mapping[str, Cause] = {"int": "integer", "float": "float", "bool": "boolean", "str": "string"}
+_VALUES: Mapping[str, Cause] = {
+    "int": "integer",
+    "float": "float",
+    "bool": "boolean",
+    "str": "string",
+    "dtype": "dtype",
+    "device": "device",
+}
 _FUNCTIONS = ("function", "method", "builtin_function_or_method", "code", "cell", "lambda", "partial")
 
 _OF_FUNCTION = re.compile(r"\.__(?:code|closure|defaults|kwdefaults)__\b")
@@ -38,7 +45,6 @@ _ATTRIBUTE = re.compile(
 )
 _OF_MODULE = re.compile(r"^G\['__import_[^']*'\]\.\w+$")
 """A global of a Python module that the frame's code was inlined from."""
-_KEY = re.compile(r"^list\(dict\.keys\(")
 
 
 def classify(kind: str, aspect: str, source: str, was: str, now: str) -> Cause:
@@ -51,7 +57,7 @@ def classify(kind: str, aspect: str, source: str, was: str, now: str) -> Cause:
         return _ASPECTS[aspect]
     if kind in _STATES or source == "":
         return "global_state" if kind != "OTHER" else "other"
-    if kind in _LENGTHS or _KEY.match(source):
+    if kind in _LENGTHS or (kind == "ABSENT" and source.endswith("]") and not _ATTRIBUTE.search(source)):
         return "length"
     if ".size()[" in source:
         return "size"

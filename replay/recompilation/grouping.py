@@ -19,7 +19,8 @@ class _Gathered:
 
     calls: list[int] = field(default_factory=list)
     sole: list[int] = field(default_factory=list)
-    values: list[str] = field(default_factory=list)
+    values: dict[str, None] = field(default_factory=dict)  # in their order
+    guards: dict[str, None] = field(default_factory=dict)
     place: UserFrame | None = None
 
 
@@ -34,7 +35,8 @@ def group(calls: Sequence[Call]) -> tuple[CauseGroup, ...]:
     for call in calls:
         for key, one in _met(call):
             kept = gathered.setdefault(key, _Gathered())
-            kept.values += [text for text in (one.expected, one.seen) if text and text not in kept.values]
+            kept.values |= dict.fromkeys(text for text in (one.expected, one.seen) if text)
+            kept.guards |= {one.guard: None}
             kept.place = kept.place or one.place
         for keys in _nearest(call):
             for key in keys:
@@ -81,7 +83,7 @@ def _is_below(source: str, other: str) -> bool:
 
 def _made(key: Key, one: _Gathered) -> CauseGroup:
     made = CauseGroup(*key, tuple(one.calls), tuple(one.sole), tuple(one.values), one.place)
-    return replace(made, sentence=sentences.sentence(made))
+    return replace(made, sentence=sentences.sentence(made, tuple(one.guards)))
 
 
 def count(calls: Sequence[Call]) -> Count:

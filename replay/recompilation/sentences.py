@@ -13,7 +13,9 @@ SHOWN = 4
 _LOCAL = re.compile(r"L\['([^']+)'\]")
 _GLOBAL = re.compile(r"G\['([^']+)'\]")
 _IMPORTED = re.compile(r"^G\['__import_([^']*)'\]")
-_SIZE = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
+_RANGE = re.compile(r"[<>%]|size\(\)\[\d+\] [!=]=|[!=]= \S+\.size\(\)")
+"""A condition that holds for several values, or relates them."""
+_SIZE = re.compile(r"\.(?:size|stride)\(\)(?:\[\d+\])?$")
 _CELL = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
 
 
@@ -33,20 +35,23 @@ def listed(values: Sequence[str]) -> str:
     return shown if len(values) <= SHOWN else f"{shown}, ... ({len(values)} values)"
 
 
-def sentence(group: CauseGroup) -> str:
-    """What happens, in one line."""
-    write = _SENTENCES.get(group.cause, _other)
-    return write(name(group.source), listed(group.values), group)
+def sentence(group: CauseGroup, guards: Sequence[str] = ()) -> str:
+    """What happens, in one line. `guards`: the conditions behind it, in torch's words."""
+    what, values = name(group.source), listed(group.values)
+    ranges = [one for one in guards if _RANGE.search(one)]
+    if group.cause in ("size", "integer") and ranges and len(ranges) == len(guards):
+        subject = f"size {group.dimension} of {what}" if group.cause == "size" else what
+        return f"{subject} was {values}: compiled code holds for {listed([_plain(one) for one in ranges])}"
+    return _SENTENCES.get(group.cause, _other)(what, values, group)
+
+
+def _plain(guard: str) -> str:
+    """A condition as the program would write it: `2 <= x.size()[0]`."""
+    return _GLOBAL.sub(r"\1", _LOCAL.sub(r"\1", guard))
 
 
 def _size(what: str, values: str, group: CauseGroup) -> str:
-    return f"size {group.dimension} of {what} was {values}: code for one size fits no other"
-
-
-def _symbolic(what: str, values: str, group: CauseGroup) -> str:
-    if group.dimension is None:
-        return f"{group.source} was {values}: a condition that was compiled in does not hold"
-    return _size(what, values, group)
+    return f"size {group.dimension} of {what} was {values}: each size is compiled for on its own"
 
 
 def _function(what: str, values: str, group: CauseGroup) -> str:
@@ -60,6 +65,8 @@ def _function(what: str, values: str, group: CauseGroup) -> str:
 
 
 def _identity(what: str, values: str, group: CauseGroup) -> str:
+    if set(group.values) == {"the same object", "another object"}:
+        return f"{what} was {values} as another argument: which of them are one is compiled in"
     several = f"was {values}" if len(group.values) > 1 else "was another object each time"
     return f"{what} {several}: the code is for one object, known by its id"
 
@@ -82,9 +89,9 @@ _SENTENCES: Mapping[Cause, Callable[[str, str, CauseGroup], str]] = {
     ),
     "boolean": lambda what, values, group: f"{what} was {values}: each of the two is compiled for on its own",
     "string": lambda what, values, group: f"{what} was {values}: each string is compiled for on its own",
-    "size": _symbolic,
+    "size": _size,
     "stride": lambda what, values, group: (
-        f"stride {group.dimension} of {what} was {values}: the same numbers lay otherwise in memory"
+        f"the strides of {what} were {values}: each way to lie in memory is compiled for on its own"
     ),
     "rank": lambda what, values, group: (
         f"{what} had {values} dimensions: each number of dimensions is compiled for on its own"
@@ -106,7 +113,7 @@ _SENTENCES: Mapping[Cause, Callable[[str, str, CauseGroup], str]] = {
     "length": lambda what, values, group: (
         f"the length of {what} was {values}: a container is compiled in item by item"
         if all(value.isdigit() for value in group.values)
-        else f"the keys of {what} were other ones: a container is compiled in item by item"
+        else f"{what} had other keys ({values}): a container is compiled in item by item"
     ),
     "identity": _identity,
 }

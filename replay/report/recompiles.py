@@ -92,7 +92,7 @@ def _draw_place(page: Page, place: UserFrame | None, *, indent: int) -> None:
     if place is not None:
         page.line(f"{place.file}:{place.line}", style="dim", indent=indent)
         if place.code:
-            page.line(place.code, indent=indent + 2)
+            page.line(shorten(place.code, WIDTH - 4), indent=indent + 2)
 
 
 def _draw_calls(page: Page, found: Recompiles, *, verbose: int) -> None:

@@ -38,16 +38,21 @@ class Noted:
     text: str
     type: str
     layout: tensor_guards.Layout | None = None
+    length: int | None = None  # of one of Python's own containers
 
 
 NOWHERE = Noted("", "")
+ONE, TWO = "the same object", "another object"
+"""Of two expressions: whether they name one object."""
 
 _FIRST = re.compile(r"""[LG]\[(?:'[^']*'|"[^"]*")\](?:\.\w+(?:\(\))?|\[[^\]]*\])*""")
 """An expression of a source within a condition."""
+_ALIAS = re.compile(r"^[LG]\[.* is [LG]\[")
 _LENGTH = re.compile(r" == (\d+)$")
 _CONTAINS = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[^,]+), ")
 _LENGTHS = ("LENGTH_CHECK", "DICT_LENGTH")
-_CONTAINERS = (list, tuple, dict, set, frozenset)
+_KEY = re.compile(r"^list\(dict\.keys\((.+)\)\)\[\d+\]$")
+"""How torch writes a key of a dictionary."""
 _RELATIONS = ("OBJECT_ALIASING", "NO_TENSOR_ALIASING", "STORAGE_OVERLAPPING")
 """Asking one of these by itself would change what it remembers of a check that is going on."""
 
@@ -78,7 +83,7 @@ def _note_expressions(leaf: Any, scope: Mapping[str, Any], found: dict[str, Note
 
 
 def _note(value: Any) -> Noted:
-    return Noted(words.told(value), words.type_name(value), tensor_guards.layout(value))
+    return Noted(words.told(value), words.type_name(value), tensor_guards.layout(value), words.length(value))
 
 
 class Walk:
@@ -103,23 +108,48 @@ class Walk:
 
     def unparsed(self, part: str) -> Failed:
         """The condition that torch names where none was found to fail by itself."""
-        return self._made("OTHER", part, self._source_in(_code(part)))
+        return self._condition("OTHER", part, "")
+
+    def _condition(self, kind: str, part: str, source: str) -> Failed:
+        code = _code(part)
+        if _ALIAS.match(code):
+            return self._made("OBJECT_ALIASING", part, self._source_in(code), expected=ONE, seen=TWO)
+        return self._made(kind, part, self._source_in(code) or source)
 
     def _below(self, manager: Any, value: Any, reached: bool = True) -> Iterator[Failed]:
         """`reached`: nothing above has failed, so that what is missing below is a difference of its own."""
         source = _source(manager)
         found = [one for leaf in manager.get_leaf_guards() for one in self._asked(leaf, source, value)]
+        found += self._size(manager, source, value)
         yield from found
         reached = reached and not found
-        for child in _children(manager):
-            below = expressions.read(_source(child), self._scope)
-            if below is expressions.UNKNOWN:
-                self.unread.append(_source(child))
-            elif below is not expressions.ABSENT:
-                yield from self._below(child, below, reached)
-            elif reached:
-                guard = f"{_source(child)} is there"
-                yield self._made("ABSENT", guard, _source(child), seen="absent", now="absent")
+        for key, item in _pairs(manager):
+            other = [] if key is None else list(self._child(key, value, reached))
+            yield from other
+            if item is not None:
+                yield from self._child(item, value, reached and not other)
+        for child in features.require(manager, "get_child_managers")():
+            yield from self._child(child, value, reached)
+
+    def _child(self, child: Any, owner: Any, reached: bool) -> Iterator[Failed]:
+        source = _source(child)
+        below = expressions.read(source, self._scope)
+        if below is expressions.UNKNOWN:
+            self.unread.append(source)
+        elif below is not expressions.ABSENT:
+            yield from self._below(child, below, reached)
+        elif reached:
+            # what has no code is another kind of callable: that is what came
+            seen = words.told(owner) if source.endswith(".__code__") else "absent"
+            yield self._made("ABSENT", f"{source} is there", source, seen=seen, now="absent")
+
+    def _size(self, manager: Any, source: str, value: Any) -> list[Failed]:
+        """A dictionary's length, which torch asks without a leaf of its own."""
+        known, length = self._known.get(source, NOWHERE).length, words.length(value)
+        if not hasattr(manager, "get_key_value_managers") or None in (known, length) or known == length:
+            return []
+        guard = f"len({source}) == {known}"
+        return [self._made("DICT_LENGTH", guard, source, expected=str(known), seen=str(length))]
 
     def _asked(self, leaf: Any, source: str, value: Any) -> Iterator[Failed]:
         kind, parts = type(leaf).__name__, _parts(leaf)
@@ -144,10 +174,21 @@ class Walk:
             return None
 
     def _related(self, kind: str, parts: Sequence[str]) -> Iterator[Failed]:
-        if kind == "OBJECT_ALIASING":
-            yield from (
-                self._made(kind, one, self._source_in(one)) for one in parts if self._holds(one) is False
-            )
+        """Which arguments are one object, and which are not."""
+        for part in parts:
+            if kind == "OBJECT_ALIASING" and self._holds(part) is False:
+                yield self._condition(kind, part, "")
+            elif kind == "NO_TENSOR_ALIASING":
+                for one, other in self._shared(_FIRST.findall(_code(part))):
+                    yield self._made(kind, f"{one} is not {other}", other, expected=TWO, seen=ONE)
+
+    def _shared(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
+        seen: dict[int, str] = {}
+        for one in sources:
+            value = expressions.read(one, self._scope)
+            if value is not expressions.ABSENT and value is not expressions.UNKNOWN and id(value) in seen:
+                yield seen[id(value)], one
+            seen.setdefault(id(value), one)
 
     def _described(
         self, leaf: Any, kind: str, parts: Sequence[str], source: str, value: Any
@@ -162,18 +203,18 @@ class Walk:
             yield from self._tensor(first, source, value)
         elif source in ("", "L", "G") or len(parts) > 1:
             wrong = [one for one in parts if self._holds(one) is False] or parts[:1]
-            yield from (self._made(kind, one, self._source_in(_code(one)) or source) for one in wrong)
+            yield from (self._condition(kind, one, source) for one in wrong)
         else:
             yield self._single(kind, first, source, value)
 
     def _single(self, kind: str, part: str, source: str, value: Any) -> Failed:
         code = _code(part)
         length, key = _LENGTH.search(code), _CONTAINS.match(code)
-        if kind in _LENGTHS and isinstance(value, _CONTAINERS):
+        if kind in _LENGTHS and words.length(value) is not None:
             expected = length[1] if length is not None else "0" if code.startswith("not ") else ""
-            return self._made(kind, part, source, expected=expected, seen=str(_length(value)))
+            return self._made(kind, part, source, expected=expected, seen=str(words.length(value)))
         if key is not None:
-            there = f"{key['key']} is there", f"{key['key']} is not there"
+            there = f"key {key['key']}", f"no key {key['key']}"
             expected, seen = there[::-1] if key["no"] else there
             return self._made(kind, part, source, expected=expected, seen=seen)
         if kind == "TYPE_MATCH":
@@ -189,7 +230,7 @@ class Walk:
             yield self._made(
                 "TENSOR_MATCH",
                 part,
-                f"{source}.{one.name}()[{one.dimension}]" if one.dimension is not None else source,
+                _property(source, one),
                 aspect=one.name,
                 expected=one.expected,
                 seen=one.seen,
@@ -218,6 +259,21 @@ class Walk:
     ) -> Failed:
         known = self._known.get(source, NOWHERE)
         value = expressions.read(source, self._scope) if source and not aspect else expressions.UNKNOWN
+        key = _KEY.match(source)
+        if key is not None:
+            was, came = f"key {known.text}", f"key {words.told(value)}"
+            return Failed(
+                "MAPPING_KEYS_MATCH",
+                "",
+                _code(part),
+                key[1],
+                was,
+                came,
+                "",
+                "",
+                None,
+                self._place(part, key[1]),
+            )
         return Failed(
             kind=kind,
             aspect=aspect,
@@ -228,8 +284,11 @@ class Walk:
             was=known.type,
             now=now or words.type_name(value),
             dimension=dimension,
-            place=self._places.get(about or source) or conditions.told([part], self._files),
+            place=self._place(part, about or source),
         )
+
+    def _place(self, part: str, source: str) -> UserFrame | None:
+        return self._places.get(source) or conditions.told([part], self._files)
 
     def _source_in(self, code: str) -> str:
         """What a condition is about: of several, the first that is other than it was."""
@@ -241,12 +300,17 @@ class Walk:
         return str(found[0]) if found else ""
 
 
+def _pairs(manager: Any) -> list[tuple[Any, Any]]:
+    """Of a dictionary that is asked in its order: key and value, where they are asked."""
+    if not hasattr(manager, "get_key_value_managers"):
+        return []
+    found = manager.get_key_value_managers()
+    return [tuple(found[at]) for at in sorted(found)]
+
+
 def _children(manager: Any) -> list[Any]:
-    found = []
-    if hasattr(manager, "get_key_value_managers"):
-        pairs = manager.get_key_value_managers()
-        found += [one for at in sorted(pairs) for one in pairs[at] if one is not None]
-    return [*found, *features.require(manager, "get_child_managers")()]
+    both = [one for pair in _pairs(manager) for one in pair if one is not None]
+    return [*both, *features.require(manager, "get_child_managers")()]
 
 
 def _source(manager: Any) -> str:
@@ -262,13 +326,14 @@ def _code(part: str) -> str:
     return part.partition("  #")[0].rstrip()
 
 
+def _property(source: str, one: tensor_guards.Aspect) -> str:
+    if one.name == "stride":
+        return f"{source}.stride()"
+    return source if one.dimension is None else f"{source}.{one.name}()[{one.dimension}]"
+
+
 def _reason(leaf: Any, value: Any) -> list[str]:
     """Which state differs, where this torch tells."""
     told = getattr(leaf, "check_verbose", None)
     parts = told(value).verbose_code_parts if told is not None else ()
     return [name for part in parts for name in process_state.changed(part)] or ["state"]
-
-
-def _length(value: Any) -> int:
-    kind = next(one for one in _CONTAINERS if isinstance(value, one))
-    return int(kind.__len__(value))

@@ -78,18 +78,23 @@ def _properties(match: re.Match[str], value: Any, compiled: Layout | None) -> It
 def _shape(match: re.Match[str], seen: Layout | None, compiled: Layout | None) -> Iterator[Aspect]:
     if seen is None:
         return
-    sizes, strides = _numbers(match["size"]), _numbers(match["stride"])
+    sizes = _numbers(match["size"])
     if len(sizes) != len(seen.shape):
         yield Aspect("rank", str(len(sizes)), str(len(seen.shape)))
         return
     for at, (expected, size) in enumerate(zip(sizes, seen.shape, strict=True)):
         if expected is not None and expected != size:
             yield Aspect("size", str(expected), str(size), at)
-    if compiled is not None and _follows(compiled, seen):
-        return
-    for at, (expected, stride) in enumerate(zip(strides, seen.stride, strict=False)):
-        if expected is not None and expected != stride:
-            yield Aspect("stride", str(expected), str(stride), at)
+    if compiled is None or not _follows(compiled, seen):
+        yield from _stride(_numbers(match["stride"]), seen)
+
+
+def _stride(strides: Sequence[int | None], seen: Layout) -> Iterator[Aspect]:
+    """All of them as one: where one dimension lies otherwise, another does as well."""
+    pairs = zip(strides, seen.stride, strict=False)
+    if any(expected is not None and expected != stride for expected, stride in pairs):
+        expected = ", ".join("any" if one is None else str(one) for one in strides)
+        yield Aspect("stride", f"[{expected}]", str(list(seen.stride)))
 
 
 def _follows(one: Layout, other: Layout) -> bool:

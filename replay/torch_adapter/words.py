@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -12,6 +13,8 @@ LENGTH = 60
 """Characters of a value that are kept."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
+
+_SIZED: tuple[Any, ...] = (list, tuple, dict, set, frozenset)
 
 
 def told(value: Any) -> str:
@@ -24,6 +27,14 @@ def type_name(value: Any) -> str:
     if value is expressions.ABSENT:
         return "absent"
     return "" if value is expressions.UNKNOWN else type(value).__qualname__
+
+
+def length(value: Any) -> int | None:
+    """Of Python's own containers; None for all else."""
+    for kind in _SIZED:
+        if isinstance(value, kind):
+            return int(kind.__len__(value))
+    return None
 
 
 def _text(value: Any) -> str:
@@ -52,14 +63,15 @@ def _code_text(value: Any) -> str:
     code = value.__code__ if isinstance(value, FunctionType) else value
     if not isinstance(code, CodeType):
         return ""
-    kind = "function" if isinstance(value, FunctionType) else "code of"
-    return f"{kind} {code.co_name} at {PurePath(code.co_filename).name}:{code.co_firstlineno}"
+    return f"function {code.co_name} at {PurePath(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def _object_text(value: Any) -> str:
     torch = features.module("torch")
     if isinstance(value, torch.Tensor):
         return tensor(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.__dict__.get('_name_', '?')}"
     if type(value) in (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size):
         return str(value)
     return f"{type(value).__qualname__} object"
