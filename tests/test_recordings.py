@@ -105,9 +105,7 @@ def test_the_readme_tells_the_statuses(name, outcomes):
     assert f"`{name}`" in README and row_of(name) == found
 
 
-README = "".join(
-    path.read_text(encoding="utf-8") for path in (ROOT / "README.md", RECORDINGS / "README.md")
-)
+README = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", RECORDINGS / "README.md"))
 
 
 def row_of(name):
