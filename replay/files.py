@@ -21,7 +21,7 @@ def check_place(path: Path, endings: Sequence[str], *, option: str) -> None:
 
 
 def write(path: Path, data: bytes, *, option: str) -> None:
-    """Write a file, over one that is there. A crash or a full disk leaves what was there. UsageError if it cannot be."""
+    """Write a file, over one that is there, which a crash or a full disk leaves. UsageError if it cannot be written."""
     part = None
     try:
         number, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")

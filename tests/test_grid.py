@@ -20,7 +20,7 @@ from replay.errors import UsageError
 from replay.findings.recompiles import Cell, Count
 from replay.recompilation.grid import LIMITS, count, grid
 from replay.recording import CallOutcome, FrameOutcome, Missing, Outcome
-from replay.replayer import Trial, Trials
+from replay.replayer import Trials
 from replay.report import chart
 from replay.report.grid import draw_grid
 from replay.report.page import Page
@@ -92,7 +92,7 @@ def test_a_trial_that_is_refused_is_a_cell_that_says_why():
 
 
 class Simulated:
-    """In place of Trials: calls with keys, an entry for each key until the limit, and a frame inside that has its own."""
+    """In place of Trials: calls with keys, an entry for each key until the limit; and a frame inside with its own."""
 
     def __init__(self, keys, inner=()):
         self.keys, self.inner, self.asked = keys, inner, []
@@ -169,11 +169,11 @@ def test_a_limit_that_is_none_is_refused(wrong):
 
 
 def test_a_bundle_without_a_sequence_is_refused_with_what_to_do():
-    with replay.load(RECORDINGS / "recompile_attribute.rec") as bundle:
-        with pytest.raises(
-            UsageError, match="holds no sequence of calls; record the program with --on recomp"
-        ):
-            grid(bundle, Simulated([1]))
+    with (
+        replay.load(RECORDINGS / "recompile_attribute.rec") as bundle,
+        pytest.raises(UsageError, match="holds no sequence of calls; record the program with --on recomp"),
+    ):
+        grid(bundle, Simulated([1]))
 
 
 def test_an_outcome_without_calls_says_what_it_lacks():

@@ -14,6 +14,8 @@ from processes import run_python
 from programs import here, recorded
 
 import replay
+from replay.recompiles.grid import count
+from replay.recorder import series
 
 ROOT = Path(__file__).parent.parent
 LIMIT = "recompile_limit"
@@ -346,3 +348,166 @@ def test_no_tensor_of_the_programs_is_kept_alive(tmp_path):
         gc.collect()
         assert [one() for one in gone] == [None] * len(gone)
     assert here(recorder.bundles[0]).status == "reproduced"
+
+
+MANY = 40
+
+
+def patched(**values):
+    return torch._dynamo.config.patch(recompile_limit=100, accumulated_recompile_limit=100, **values)
+
+
+def many_strings(run, numbers):
+    with patched():
+        for number in numbers:
+            run(torch.ones(3), f"step {number}")
+
+
+def length_of(path):
+    with replay.load(path) as bundle:
+        return len(bundle.manifest.calls) + 1
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """How many calls each bundle of a sequence held when it was written; time plays no part."""
+    seen, write = [], series.capture.write_sequence
+
+    def noted(*arguments):
+        published = write(*arguments)
+        seen.append(length_of(published.path))
+        return published
+
+    monkeypatch.setattr(series.capture, "write_sequence", noted)
+    monkeypatch.setattr(series, "PATIENCE", float("inf"))
+    return seen
+
+
+def test_of_many_calls_the_bundle_is_written_seldom_and_holds_all_at_the_end(tmp_path, writes):
+    run = compiled(named)
+    (path,) = recorded(tmp_path, lambda: many_strings(run, range(MANY)), on="recompile").bundles
+    assert writes == [*range(2, 17), 24, 36, MANY]
+    manifest = replay.load(path).manifest
+    shown = [one.inputs[1].summary for one in (*manifest.calls, manifest.sequence.last)]
+    assert shown == [repr(f"step {number}") for number in range(MANY)]
+    outcome = here(path)  # under the limit of that time, which is over when the block ends
+    assert (outcome.status, count(outcome.calls).compiles) == ("reproduced", MANY)
+
+
+def test_a_crash_loses_a_third_of_the_calls_at_most(tmp_path, writes):
+    def program():
+        run = compiled(named)
+        for number in range(1, MANY):
+            many_strings(run, [number])
+            if number > 1:
+                (path,) = tmp_path.glob("*.rec")
+                assert 3 * length_of(path) >= 2 * number
+
+    assert recorded(tmp_path, program, on="recompile").error is None
+
+
+def test_calls_that_wait_are_written_where_the_program_raises(tmp_path, writes):
+    def program():
+        many_strings(compiled(named), range(30))
+        raise KeyError("of the program")
+
+    run = recorded(tmp_path, program, on="recompile")
+    assert isinstance(run.error, KeyError)
+    assert length_of(run.bundles[0]) == 30
+
+
+def test_calls_that_wait_are_written_before_a_reset(tmp_path, writes):
+    def program():
+        many_strings(compiled(named), range(30))
+        torch._dynamo.reset()
+        many_strings(compiled(named), range(3))
+
+    assert length_of(recorded(tmp_path, program, on="recompile").bundles[0]) == 30
+
+
+def test_a_limit_is_written_at_once(tmp_path, writes):
+    def program():
+        run = compiled(named)
+        with torch._dynamo.config.patch(recompile_limit=20):
+            for number in range(25):
+                run(torch.ones(3), f"step {number}")
+        assert writes[-1] == 21
+
+    run = recorded(tmp_path, program, on="recompile")
+    assert (run.error, run.manifest.sequence.last.limit) == (None, LIMIT)
+
+
+def test_where_writing_takes_little_of_the_time_every_call_is_written(tmp_path, writes, monkeypatch):
+    monkeypatch.setattr(series, "PATIENCE", 0.0)
+    recorded(tmp_path, lambda: many_strings(compiled(named), range(20)), on="recompile")
+    assert writes == [*range(2, 21)]
+
+
+def test_calls_whose_object_is_gone_when_the_block_ends_are_left_out(tmp_path, writes):
+    def program():
+        module = torch.nn.Linear(3, 3)
+        run = compiled(lambda x, name: module(x) if name else x)
+        many_strings(run, range(20))
+        del module, run
+        torch._dynamo.reset()
+        gc.collect()
+
+    run = recorded(tmp_path, program, on="recompile")
+    assert (run.warnings, length_of(run.bundles[0])) == ([], 16)
+    assert count(here(run.bundles[0]).calls).errors == 0
+
+
+def test_nothing_of_a_call_that_waits_is_kept_alive(tmp_path, writes):
+    gone = []
+
+    def program():
+        run = compiled(gained)
+        with patched():
+            for number in range(20):
+                by, x = type("Mine", (Gain,), {})(number), torch.ones(3)
+                gone.extend([weakref.ref(x), weakref.ref(by)])
+                run(x, by)
+
+    with replay.record(tmp_path, on="recompile"):
+        program()
+        assert writes[-1] == 16
+        gc.collect()
+        assert [one() for one in gone] == [None] * len(gone)
+
+
+def test_the_marks_of_mark_dynamic_are_those_of_each_call(tmp_path):
+    def program():
+        run = compiled(named)
+        for size, name in ((5, "a"), (6, "a"), (7, "b"), (9, "b")):
+            x = torch.ones(size)
+            torch._dynamo.mark_dynamic(x, 0)
+            run(x, name)
+
+    run = recorded(tmp_path, program, on="recompile", calls=True)
+    outcome = here(run.bundles[0])
+    assert [one.fate for one in outcome.calls] == ["compiled", "hit", "compiled", "hit"]
+
+
+def test_the_error_of_the_last_call_is_told_as_those_before(tmp_path):
+    (path,) = recorded(tmp_path, changing_strings, on="recompile").bundles
+    outcome = here(path, recompile_limit=1, fullgraph=True)
+    assert [one.error.partition(":")[0] for one in outcome.calls] == ["", *["FailOnRecompileLimitHit"] * 2]
+
+
+def test_the_time_to_compile_what_follows_a_graph_break_counts(tmp_path):
+    def breaking(x, name):
+        y = x * 2 if name else x
+        torch._dynamo.graph_break()
+        return y + 1
+
+    def program():
+        run = compiled(breaking)
+        for name in "abc":
+            run(torch.ones(3), name)
+
+    paths = recorded(tmp_path, program, on="recompile").bundles
+    path = next(one for one in paths if not replay.load(one).manifest.frame.resume)
+    outcome = here(path)
+    assert sum(one.seconds for one in outcome.calls) == pytest.approx(
+        sum(one.seconds for one in outcome.frames)
+    )

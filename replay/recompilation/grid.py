@@ -32,16 +32,16 @@ def grid(
     limits: Sequence[int] = LIMITS,
     accumulated: Sequence[int] = (),
     dynamics: Sequence[bool | None] = DYNAMICS,
-    options: Mapping[str, Any] = {},  # noqa: B006 - it is only read
+    options: Mapping[str, Any] = {},
     heard: Heard | None = None,
 ) -> tuple[Cell, ...]:
     """Repeat the recorded calls under every combination; a cell for each, limits ascending within a `dynamic`.
 
     `limits`: recompile limits. `accumulated`: accumulated limits, each with each of `limits`; none: as recorded.
     `dynamics`: torch.compile's `dynamic`; None: automatic, also where the program asked for something else. All other
-    settings are the recording's, or as `options` says, in the words of `replay.run`. A trial that could not be made is a
-    cell that says why. Where no frame was compiled so often that a lower limit could be hit, a cell has the count of the
-    trial with the higher limit: it would be the same, call by call.
+    settings are the recording's, or as `options` says, in the words of `replay.run`. A trial that could not be made is
+    a cell that says why. Where no frame was compiled so often that a lower limit could be hit, a cell has the count of
+    the trial with the higher limit: it would be the same, call by call.
 
     Raises UsageError for a bundle without a sequence, and for a limit that is no whole number of at least 1.
     """
@@ -65,7 +65,7 @@ def grid(
 
 
 def count(calls: Iterable[CallOutcome]) -> Count:
-    """What a repetition came to. A call that raised ran neither compiled nor uncompiled, though it may have compiled."""
+    """What a repetition came to. A call that raised is no hit and did not run uncompiled; it may have compiled."""
     made = list(calls)
     return Count(
         compiles=sum(one.fate == "compiled" for one in made),

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from replay import source
-from replay.bundle import Published
 from replay.errors import UsageError
-from replay.recorder import capture, children, happenings, later, sequences, survival, telling
+from replay.recorder import capture, children, happenings, later, survival, telling
 from replay.recorder.capture import Later
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recorder.precaution import Precaution
+from replay.recorder.series import Series
 from replay.recorder.traffic import Traffic
 from replay.recording import Difference, Stage
 from replay.selection import Pattern, Selection
@@ -91,9 +91,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             raise UsageError(f'record(calls=True, on={on!r}): calls are recorded with on="recompile" only')
         self._traffic = Traffic(self._selection.matches_code) if calls else None
         self._crash_safe = bool(crash_safe)
-        self._seen: dict[str, Path] = {}
-        self._sequences: dict[str, sequences.Kept] = {}
+        self.seen: dict[str, Path] = {}
         self._history = History()
+        self._series = Series(self, self._history)
         self._lock = threading.RLock()
         self._full = False
         self._entered: list[ExitStack] = []  # one for each time that the block was entered
@@ -103,8 +103,9 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         with ExitStack() as stack:
             if self._crash_safe:
                 stack.enter_context(self._precaution())
-            if self._traffic is not None and not self._entered:
+            if not self._entered:
                 stack.callback(self._finish)
+            if self._traffic is not None and not self._entered:
                 stack.enter_context(self._traffic.watched())
             stack.enter_context(hooks.observing(self._observe, wrap=self._comparison()))
             stack.enter_context(adapter.observing_backward(self._observe_backward))
@@ -172,9 +173,11 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             return
         for happening in happenings.of_attempt(attempt, self._events):
             if happening.sequence:
-                self._keep_sequence(attempt, happening)
+                self._series.add(attempt, happening)
             else:
                 self._keep(attempt, happening)
+        if attempt.compile_id is not None and attempt.compile_id.endswith("/0"):
+            self._series.complete(attempt.code)  # the compiler was reset, and the history begins anew
         if attempt.fate in ("compiled", "refused"):
             self._history.note(attempt)
 
@@ -241,12 +244,12 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         """Write the bundle of a happening unless this block has it already, and say where it is."""
         identity = happenings.identity(attempt, happening)
         check: survival.Check | None = None
-        with self._lock, self.family.alone(self.directory):
-            known = path = self._seen.get(identity)
+        with self.alone():
+            known = path = self.seen.get(identity)
             if path is None:
                 path, check = self._write(attempt, happening, particulars)
             if path is not None:
-                self._seen[identity] = path
+                self.seen[identity] = path
         if path is None:
             return
         if check is not None:  # takes seconds: no other thread or process waits for it
@@ -254,76 +257,38 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         if known is None or happening.event == "failure":
             telling.tell(attempt, happening, path)
 
-    def _keep_sequence(self, attempt: hooks.Attempt, happening: Happening) -> None:
-        """Write the bundle of a frame that is compiled again, in the place of the one of its calls before."""
-        identity = happenings.identity(attempt, happening)
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread or process writes bundles of this block meanwhile."""
         with self._lock, self.family.alone(self.directory):
-            known, calls = self._sequences.get(identity), sequences.length(attempt, self._history)
-            if known is None:
-                kept = self._begin_sequence(attempt, happening, calls)
-            elif known.is_outgrown(calls):
-                kept = self._write_sequence(attempt, happening, calls, known.file)
-            else:
-                return
-            if kept is None:
-                return
-            self._sequences[identity], self._seen[identity] = kept, kept.path
-            if known is not None and known.path in self.bundles:
-                self.bundles[self.bundles.index(known.path)] = kept.path
-            elif kept.path not in self.bundles:
-                self.bundles.append(kept.path)
-        if known is None:
-            telling.tell(attempt, happening, kept.path)
+            yield
 
-    def _begin_sequence(
-        self, attempt: hooks.Attempt, happening: Happening, calls: int
-    ) -> sequences.Kept | None:
-        if self._is_full():
-            return None
-        path = self.family.sibling(self.directory, self.bundles, _everywhere(attempt, happening))
-        if path is not None:
-            return sequences.Kept(None, path, calls, None)
-        return self._write_sequence(attempt, happening, calls, None)
-
-    def _write_sequence(
-        self, attempt: hooks.Attempt, happening: Happening, calls: int, instead_of: Published | None
-    ) -> sequences.Kept:
-        asked = self._asked(durable=True)
-        file = capture.write_sequence(asked, attempt, happening, self._history, instead_of)
-        return sequences.Kept(file, file.path, calls, attempt.code)
+    def sibling(self, attempt: hooks.Attempt, happening: Happening) -> Path | None:
+        """The bundle that another process of the block has written of it."""
+        everywhere = happening.family, source.qualified_name(attempt.code), distributed.rank()
+        return self.family.sibling(self.directory, self.bundles, everywhere)
 
     def _finish(self) -> None:
-        """Add the calls that were counted to the bundles of their frames; must not raise."""
-        assert self._traffic is not None
-        with self._lock:
-            for identity, kept in list(self._sequences.items()):
-                flow = None if kept.code is None else self._traffic.flow(kept.code)
-                # a decorated function is a block with each call: writing each time would take longer and longer
-                if flow is None or (self._decorates and flow.total < 2 * kept.counted):
-                    continue
-                try:
-                    self._sequences[identity] = sequences.counted(kept, flow)
-                except Exception as error:  # noqa: BLE001 - the program must not notice
-                    telling.warn(
-                        f"replay could not add its calls to {kept.path}: {type(error).__name__}: {error}"
-                    )
+        """The block ends: what waits is written, and what was counted is told; must not raise."""
+        if not self._decorates:  # a decorated function is a block with each call: see `series`
+            self._series.complete()
+        if self._traffic is not None:
+            self._series.count(self._traffic, seldom=self._decorates)
 
     def _checked(self, identity: str, path: Path, check: survival.Check) -> Path:
         found = check()
         if found != path:  # somebody has moved the first one away
             with self._lock:
-                self._seen[identity] = found
+                self.seen[identity] = found
                 self.bundles[self.bundles.index(path)] = found
         return found
 
     def _write(
         self, attempt: hooks.Attempt, happening: Happening, particulars: Later | None
     ) -> tuple[Path | None, survival.Check | None]:
-        if self._is_full():
+        if self.is_full():
             return None, None
-        path = telling.written_by_another(attempt.error, self.directory) or self.family.sibling(
-            self.directory, self.bundles, _everywhere(attempt, happening)
-        )
+        path = telling.written_by_another(attempt.error, self.directory) or self.sibling(attempt, happening)
         check = None
         if path is None:
             path, check = self._capture(attempt, happening, particulars)
@@ -339,25 +304,21 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
         *,
         durable: bool = True,
     ) -> tuple[Path, survival.Check | None]:
-        return capture.write(self._asked(durable=durable), attempt, happening, self._history, particulars)
+        return capture.write(self.asked(durable=durable), attempt, happening, self._history, particulars)
 
-    def _asked(self, *, durable: bool) -> capture.Asked:
+    def asked(self, *, durable: bool) -> capture.Asked:
+        """What this block wants of its bundles."""
         return capture.Asked(
             self.directory, self._tensors, self._ship, telling.warn, self.family.word, durable
         )
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether this block has as many bundles as it may; that is told once."""
-        full = len(self._seen) >= self._max
+        full = len(self.seen) >= self._max
         if full and not self._full:
             self._full = True
             telling.warn(f"replay has written max_bundles={self._max} bundles; further ones are not recorded")
         return full
-
-
-def _everywhere(attempt: hooks.Attempt, happening: Happening) -> children.Failure:
-    """What all processes of a block count as one happening."""
-    return happening.family, source.qualified_name(attempt.code), distributed.rank()
 
 
 def _tensors(policy: str) -> Tensors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -69,6 +69,27 @@ class Later:
     call: history.Call | None  # the call that compiled it, if this block has seen it
     stack: tuple[hooks.LiveFrame, ...]  # the compiled frames that it was called from, innermost first
     inputs: str  # what the recorded inputs are of, for people
+    values_matter: bool = True  # whether the values of tensors do
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What was set around a call while its frame was compiled."""
+
+    config: Mapping[str, Any]  # plain values that differ from the default, and what is shown of others
+    objects: Mapping[str, Any]  # those others
+    state: Mapping[str, Any]
+    modes: Sequence[Any]  # the program's own torch-function modes
+
+    @classmethod
+    def now(cls, attempt: hooks.Attempt, later: Later | None = None) -> Surroundings:
+        """As they are; the state of a call that is past is the one that was noted then."""
+        config, objects = _split_config(attempt, Backend(attempt.converter))
+        ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
+        running = transforms.running()
+        if running:
+            ambient["transforms"] = running
+        return cls(config, objects, ambient, state.function_modes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +128,21 @@ def write(
     return survival.begin(again, values_matter=later is not None, warn=asked.warn)
 
 
-def write_sequence(
+def write_sequence(  # noqa: PLR0917 - in the order of `write`
     asked: Asked,
     attempt: hooks.Attempt,
     happening: Happening,
     calls: history.History,
     instead_of: Published | None,
+    past: tuple[Later, Surroundings] | None = None,
 ) -> Published:
     """Write the bundle of a frame that is compiled again, with all its compiling calls, this one the last.
 
-    `instead_of`: the bundle of the calls before, whose place it takes. Raises as `write`.
+    `instead_of`: the bundle of the calls before, whose place it takes. `past`: of a call that is over. Raises as
+    `write`.
     """
-    return _write(asked, attempt, happening, calls, None, Content(), None, instead_of).file
+    later, around = past or (None, None)
+    return _write(asked, attempt, happening, calls, later, Content(), None, instead_of, around).file
 
 
 def _write(  # noqa: PLR0917 - one caller, in this order
@@ -130,18 +154,15 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     content: Content,
     substitution: Substitution | None,
     instead_of: Published | None,
+    around: Surroundings | None = None,
 ) -> Written:
     """One bundle with this content, `instead_of` an earlier one."""
     backend = Backend(attempt.converter)
     earlier = [call for call in calls.before(attempt) if later is None or call is not later.call]
     stack = tuple(hooks.live_frames()) if later is None else later.stack
-    config, config_objects = _split_config(attempt, backend)
-    ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
-    running = transforms.running()
-    if running:
-        ambient["transforms"] = running
-    modes = state.function_modes()
-    sequence = sequences.info(attempt, happening, calls, earlier)
+    around = around or Surroundings.now(attempt, later)
+    ambient = dict(around.state)
+    sequence = sequences.info(attempt, happening, calls, earlier, None if later is None else later.call)
     unchanged: set[int] = set()
     with undisturbed():
         ambient["generators"] = state.generators()
@@ -160,8 +181,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
             "backend": backend.shipped,
             "backend_name": backend.registered,
             "options": backend.options,
-            "config": config_objects,
-            "function_modes": modes,
+            "config": dict(around.objects),
+            "function_modes": list(around.modes),
             "chain": chain.root_of(attempt, stack, calls, tensor),
             "entry": ways.entered(attempt),
             "dynamism": stances.dynamism(attempt.code),
@@ -190,7 +211,7 @@ def _write(  # noqa: PLR0917 - one caller, in this order
                 sequence=sequence,
                 tensors=collector.specs,
                 storages=storages,
-                config=config,
+                config=around.config,
                 state=ambient,
                 sources=sources,
                 shipped=tuple(shipment.modules),
@@ -251,7 +272,7 @@ def _write_blobs(
     writer: BundleWriter, collector: TensorCollector, policy: Policy, later: Later | None, content: Content
 ) -> tuple[dict[str, StorageSpec], tuple[str, ...]]:
     """The storages, and the keys of those that are real beyond what the policy wants."""
-    matter = later is not None
+    matter = later is not None and later.values_matter
     storages = collector.plan(policy, values_matter=matter, budget=content.budget)
     for key, spec in storages.items():
         if spec.entry is not None:

@@ -14,13 +14,15 @@ from types import CellType, CodeType
 from typing import Any
 
 from replay.recorder import attributes, frames
-from replay.recorder.remains import Gone, revive, sketch
+from replay.recorder.remains import Gone, is_whole, revive, sketch
 from replay.torch_adapter import events, failures, hooks, sketches, state
 
 __all__ = ["Call", "Gone", "History", "Past", "Sketched", "revive", "revived", "sketch"]
 
 KEPT = 300
 """Calls that are kept for one code object; torch's accumulated limit is 256."""
+REASONS = 16
+"""Of a call's reasons, one for each cached entry, so many are kept, in torch's order: twice its usual limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,12 @@ class History:
         return self._calls[id(code)][1] if id(code) in self._calls else []
 
 
+def is_alive(call: Call) -> bool:
+    """Whether all that the call's frame got is still there, or can be made again."""
+    closure = () if call.frame is None else call.frame.closure
+    return all(map(is_whole, (*call.f_locals.values(), *closure)))
+
+
 def _call(attempt: hooks.Attempt, started: float, previous: Call | None) -> Call:
     limit = failures.limit_name(attempt.error)
     again = events.is_recompile(attempt) or limit
@@ -156,7 +164,7 @@ def _call(attempt: hooks.Attempt, started: float, previous: Call | None) -> Call
         ),
         started=max(0.0, started),
         seconds=attempt.seconds,
-        reasons=attempt.reasons or ((reason,) if reason else ()),
+        reasons=attempt.reasons[:REASONS] or ((reason,) if reason else ()),
         fingerprint=signature,
         limit=limit,
     )

@@ -12,13 +12,14 @@ from types import CellType, TracebackType
 
 from replay.recorder import chain
 from replay.recorder.capture import Later
-from replay.recorder.history import Call, History, Sketched
+from replay.recorder.history import Call, History, Past, Sketched, is_alive
 from replay.torch_adapter import hooks, stances
 from replay.torch_adapter import later as adapter
 
 Found = tuple[hooks.Attempt, Later, TracebackType | None]
 """The frame as an attempt, what is particular to it, and where in the traceback it begins."""
 
+OF_LAST = "of the last call that compiled the frame; tensors that are gone by metadata"
 OF_COMPILATION = "of the call that compiled the frame; tensors that are gone by metadata"
 OF_GRAPH = "of the running call: tensors that its graph writes to as before, those that earlier code wrote to as after"
 OF_REFUSAL = "of the call that was refused"
@@ -29,6 +30,15 @@ def of_backward(compile_id: str, error: BaseException, calls: History) -> Found 
     """The forward frame of a backward graph that failed to compile; None if it was compiled before the block."""
     call = calls.find(compile_id)
     return None if call is None else _past(call, error, None)
+
+
+def of_last(call: Call) -> tuple[hooks.Attempt, Later] | None:
+    """The frame as the call that compiled it got it; None if something of that is gone."""
+    if call.frame is None or not is_alive(call):
+        return None
+    attempt = _again(call, call.frame, "compiled", None)
+    later = Later(backward=False, call=call, stack=(), inputs=OF_LAST, values_matter=False)
+    return attempt, later
 
 
 def of_run(error: BaseException, calls: History) -> Found | None:
@@ -60,19 +70,24 @@ def _past(
     past = call.frame
     if past is None:
         return None
-    attempt = hooks.Attempt(
+    inputs = OF_COMPILATION if backward else OF_REFUSAL
+    attempt = _again(call, past, "raised", error)
+    return attempt, Later(backward=backward, call=call, stack=(), inputs=inputs), trace
+
+
+def _again(call: Call, past: Past, fate: hooks.Fate, error: BaseException | None) -> hooks.Attempt:
+    """The attempt of an earlier call, of sketches."""
+    return hooks.Attempt(
         code=past.code,
         f_globals=past.f_globals,
         f_locals={name: Sketched(value) for name, value in call.f_locals.items()},
         closure=tuple(CellType(Sketched(content)) for content in past.closure),
         converter=past.converter,
         compile_id=call.compile_id,
-        fate="raised",
+        fate=fate,
         error=error,
         seconds=0.0,
     )
-    inputs = OF_COMPILATION if backward else OF_REFUSAL
-    return attempt, Later(backward=backward, call=call, stack=(), inputs=inputs), trace
 
 
 def _live(live: hooks.LiveFrame, trace: TracebackType, error: BaseException, calls: History) -> Found | None:

@@ -102,6 +102,27 @@ def revive(value: Any, tensor: Callable[[sketches.Tensor], Any]) -> Any:
     return value
 
 
+def is_whole(kept: Any) -> bool:
+    """Whether `revive` would give all that was sketched: nothing in it is gone."""
+    kind = type(kept)
+    if kind is weakref.ref:
+        return kept() is not None
+    if kind is Gone:
+        return False
+    if kind is sketches.Tensor:
+        return not kept.special or kept.alive() is not None
+    if kind in (tuple, list):
+        return all(map(is_whole, kept))
+    if kind is dict:
+        return all(map(is_whole, kept.values()))
+    if kind is Made:
+        return kept.reference() is not None or all(map(is_whole, kept.parts))
+    if kind is Instance:
+        there = kept.kind() is not None and all(map(is_whole, kept.attributes.values()))
+        return kept.reference() is not None or there
+    return True
+
+
 def is_same(kept: Any, now: Any) -> bool:
     """Whether a value is still what a sketch was made of: the same tensor or object, or equal plain ones."""
     kind = type(kept)

@@ -51,11 +51,12 @@ def info(
     happening: Happening,
     calls: history.History,
     earlier: Sequence[history.Call],
+    last: history.Call | None,
 ) -> SequenceInfo | None:
-    """What the manifest says of the sequence; None for what is no recompilation."""
+    """What the manifest says of the sequence; None for what is no recompilation. `last`: this call; None: not noted."""
     if happening.event != "recompile":
         return None
-    last = calls.sketched(attempt)
+    last = last or calls.sketched(attempt)
     first = earlier[0] if earlier else last
     return SequenceInfo(
         fingerprint=happening.sequence,

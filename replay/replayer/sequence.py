@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from replay.recording import CallInfo, CallOutcome, Manifest
 from replay.replayer import earlier, plan
 from replay.replayer.preparation import Prepared
-from replay.torch_adapter import events, failures, hooks, state
+from replay.torch_adapter import events, failures, fakes, hooks, state
 
 
 def is_recorded(prepared: Prepared) -> bool:
@@ -37,6 +37,7 @@ class _Step:
     recorded: str
     attempts: list[hooks.Attempt] = field(default_factory=list)  # of the frame itself
     fingerprints: list[tuple[str, str]] = field(default_factory=list)
+    elsewhere: float = 0.0  # seconds spent compiling what the frame goes on in: resume functions, callees
     uncompiled: bool = False
     error: str = ""
 
@@ -51,7 +52,7 @@ class _Step:
             fingerprint=fingerprint,
             reasons=reasons or ((reason,) if reason else ()),
             limit="" if last is None else failures.limit_name(last.error),
-            seconds=sum(one.seconds for one in self.attempts),
+            seconds=sum(one.seconds for one in self.attempts) + self.elsewhere,
             error=self.error,
             recorded=self.recorded,
         )
@@ -70,7 +71,10 @@ class Repetition:
 
     def observe(self, attempt: hooks.Attempt) -> None:
         """Called after every attempt to compile a frame."""
-        if self._step is None or attempt.code is not self._code:
+        if self._step is None:
+            return
+        if attempt.code is not self._code:
+            self._step.elsewhere += attempt.seconds
             return
         self._step.attempts.append(attempt)
         if events.is_recompile(attempt) or failures.is_limit(attempt.error):
@@ -87,25 +91,26 @@ class Repetition:
             self._make(function, one)
 
     def _make(self, function: Callable[..., Any], one: plan.Planned) -> None:
-        """One call. What it raises is kept: over synthetic values it may fail."""
-        with self._step_of(one.recorded) as step:
-            try:
-                with self._as_then(one.call):
-                    positional, keywords = one.arguments()
-                    function(*positional, **keywords)
-            except Exception as error:  # noqa: BLE001 - the next call is made all the same
-                step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
+        """One call. Over synthetic values it may fail; the next one is made all the same."""
+        with suppress(Exception), self._step_of(one.recorded), self._as_then(one.call):
+            positional, keywords = one.arguments()
+            function(*positional, **keywords)
 
     def step(self) -> AbstractContextManager[Any]:
         """Around the last call that came to the compiler."""
         return self._step_of(self._planned[self._last].recorded)
 
     @contextmanager
-    def _step_of(self, recorded: str) -> Iterator[_Step]:
+    def _step_of(self, recorded: str) -> Iterator[None]:
+        """Around a call. What it raises is noted, and goes on."""
         self._step = step = _Step(recorded)
         with _watching(self._code, step):
             try:
-                yield step
+                yield
+            except Exception as error:
+                if not isinstance(error, fakes.StoppedError):
+                    step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
+                raise
             finally:
                 self._step = None
                 self.calls.append(step.outcome())

@@ -1,4 +1,4 @@
-"""The grid of settings as an SVG file: bars by limit, one for each `dynamic`. Static: no script, nothing from elsewhere.
+"""The grid of settings as an SVG file: bars by limit, one for each `dynamic`. No script, nothing from elsewhere.
 
 Drawn with xml.etree, so that the text in it cannot become markup, and the same cells give the same bytes.
 """
@@ -66,7 +66,7 @@ def chart(cells: Sequence[Cell], title: str) -> str:
     ElementTree.SubElement(root, "title", id="title").text = clean_line(title)
     ElementTree.SubElement(root, "desc", id="desc").text = "; ".join(map(_told, cells))
     ElementTree.SubElement(root, "style").text = _STYLE
-    _box(root, 0, 0, WIDTH, height, "paper")
+    _box(root, (0, 0, WIDTH, height), "paper")
     for number, (accumulated, part) in enumerate(panels):
         beside = "" if accumulated is None else f", accumulated limit {accumulated}"
         _Panel(root, number * (TOP + PLOT + BOTTOM), part).draw(f"{shorten(title, 72)}{beside}")
@@ -110,14 +110,14 @@ class _Panel:
         _text(self._root, x, self._top + 70, "above each bar: compilations", "small")
 
     def _legend(self, x: float, y: float, words: str, kind: str) -> float:
-        _box(self._root, x, y - 10, 12, 12, kind)
+        _box(self._root, (x, y - 10, 12, 12), kind)
         _text(self._root, x + 18, y, words, "small")
         return x + 38 + 5.8 * len(words)
 
     def _draw_axis(self) -> None:
         for value in range(0, self._most + 1, self._step):
             y = self._height_of(value)
-            _line(self._root, LEFT, y, WIDTH - RIGHT, y, "axis" if value == 0 else "guide")
+            _line(self._root, (LEFT, y, WIDTH - RIGHT, y), "axis" if value == 0 else "guide")
             _text(self._root, LEFT - 8, y + 4, str(value), "small", anchor="end")
 
     def _draw_bar(self, x: float, cell: Cell, colour: str) -> None:
@@ -131,7 +131,7 @@ class _Panel:
             if number:
                 so_far += number
                 top = self._height_of(so_far)
-                _box(group, x, top, BAR, bottom - top, f"{colour} {name}")
+                _box(group, (x, top, BAR, bottom - top), f"{colour} {name}")
                 bottom = top
         _text(group, x + BAR / 2, bottom - 5, str(cell.count.compiles), "small", anchor="middle")
 
@@ -163,14 +163,21 @@ def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _box(root: ElementTree.Element, x: float, y: float, width: float, height: float, kind: str) -> None:
-    places = {"x": x, "y": y, "width": width, "height": height}
-    ElementTree.SubElement(root, "rect", {**{k: _number(v) for k, v in places.items()}, "class": kind})
+def _box(root: ElementTree.Element, places: Sequence[float], kind: str) -> None:
+    """A rectangle: x, y, width, height."""
+    _shape(root, "rect", ("x", "y", "width", "height"), places, kind)
 
 
-def _line(root: ElementTree.Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-    places = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
-    ElementTree.SubElement(root, "line", {**{k: _number(v) for k, v in places.items()}, "class": kind})
+def _line(root: ElementTree.Element, places: Sequence[float], kind: str) -> None:
+    """A line: from x, y to x, y."""
+    _shape(root, "line", ("x1", "y1", "x2", "y2"), places, kind)
+
+
+def _shape(
+    root: ElementTree.Element, name: str, names: Sequence[str], places: Sequence[float], kind: str
+) -> None:
+    given = dict(zip(names, map(_number, places), strict=True))
+    ElementTree.SubElement(root, name, {**given, "class": kind})
 
 
 def _text(

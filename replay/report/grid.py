@@ -76,11 +76,9 @@ def _draw_table(page: Page, accumulated: int | None, cells: Sequence[Cell]) -> N
     ]
     page.table(titles, rows, right=range(len(titles)))
     raised = any(one.count is not None and one.count.errors for one in cells)
-    words = "compilations / calls that found compiled code / calls that ran uncompiled"
-    page.line(words + (" / calls that raised" if raised else ""), style="dim")
-    page.line("and the time that was spent compiling", style="dim")
-    for reason in dict.fromkeys(one.refused for one in cells if one.refused):
-        page.line(f"refused: {reason}")
+    words = [word for name, word in WORDS.items() if name != "errors" or raised]
+    page.line(f"{' / '.join(words)}; time spent compiling", style="dim")
+    page.pairs(("refused", reason) for reason in dict.fromkeys(one.refused for one in cells if one.refused))
 
 
 def _cell(cell: Cell | None) -> tuple[str, str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from replay.torch_adapter import features, kinds
 from replay.torch_adapter.undisturbed import undisturbed
+
+_MARK = "_dynamo_"
+"""How the names of attributes begin that torch._dynamo.mark_dynamic and its like give a tensor (torch 2.9 to 2.13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Tensor:
     class_name: str
     alive: Any  # a weak reference to the tensor itself
     special: bool = False  # of a class or layout that `meta` does not show
+    marks: Mapping[str, Any] = field(default_factory=dict)  # what mark_dynamic and its like have set
 
     @classmethod
     def of(cls, tensor: Any) -> Any:
@@ -35,9 +40,10 @@ class Tensor:
                 return None
             device = str(tensor.device)
             special = not kinds.is_ordinary(tensor)
+            marks = {name: copy.copy(value) for name, value in vars(tensor).items() if name.startswith(_MARK)}
         kind = type(tensor)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor), special)
+        return cls(meta, device, kind is torch.nn.Parameter, name, weakref.ref(tensor), special, marks)
 
 
 def is_constant(value: Any) -> bool:

@@ -115,6 +115,7 @@ class TensorCollector:
         kind: Literal["tensor", "parameter"] = "parameter" if sketch.parameter else "tensor"
         self._specs[key] = replace(spec, device=sketch.device, storage=storage, kind=kind)
         stand_in = sketch.meta.detach()
+        vars(stand_in).update(sketch.marks)
         self._keys[id(stand_in)] = key
         self._alive.append(stand_in)
         return stand_in
