@@ -289,7 +289,7 @@ def bundles(tmp_path_factory):
 def found(bundles):
     """What was found out of each, in this process."""
     names = (*CAUSES, *OTHERS, "steady")
-    return {name: replay.recompiles(bundles[name], isolate=False) for name in names}
+    return {name: replay.recompiles(bundles[name], **ALONE) for name in names}
 
 
 def drawn(one, **options):
@@ -392,7 +392,7 @@ def test_calls_that_found_compiled_code_are_counted_and_refused_by_nobody(found)
 
 
 def test_the_replay_is_that_of_run(bundles, found):
-    outcome = replay.run(bundles["string"], isolate=False)
+    outcome = replay.run(bundles["string"], **ALONE)
     assert found["string"].outcome.calls == tuple(
         replace(one, seconds=other.seconds)
         for one, other in zip(outcome.calls, found["string"].outcome.calls, strict=True)
@@ -400,9 +400,9 @@ def test_the_replay_is_that_of_run(bundles, found):
 
 
 def test_options_of_a_replay_apply(bundles):
-    one = replay.recompiles(bundles["size"], dynamic=True, isolate=False)
+    one = replay.recompiles(bundles["size"], dynamic=True, **ALONE)
     assert (one.count.compiles, one.causes, one.again) == (1, (), ())
-    one = replay.recompiles(bundles["string"], recompile_limit=1, isolate=False)
+    one = replay.recompiles(bundles["string"], recompile_limit=1, **ALONE)
     assert [(call.fate, call.limit) for call in one.calls][:2] == [
         ("compiled", ""),
         ("uncompiled", "recompile_limit"),
@@ -414,7 +414,7 @@ def test_a_torch_that_lists_no_entries_is_named_and_the_calls_are_told(bundles, 
         raise replay.UnsupportedTorchError("torch 9: _debug_get_cache_entry_list: it is gone")
 
     monkeypatch.setattr(refusals, "entries", gone)
-    one = replay.recompiles(bundles["string"], isolate=False)
+    one = replay.recompiles(bundles["string"], **ALONE)
     assert (one.count.compiles, one.causes) == (3, ())
     assert any("_debug_get_cache_entry_list" in note for note in one.notes)
 
@@ -422,7 +422,7 @@ def test_a_torch_that_lists_no_entries_is_named_and_the_calls_are_told(bundles, 
 def test_nothing_of_torch_stays_exchanged(bundles):
     owner = torch._dynamo.guards.CheckFunctionManager
     before = owner.__init__
-    replay.recompiles(bundles["string"], isolate=False)
+    replay.recompiles(bundles["string"], **ALONE)
     assert owner.__init__ is before
 
 
