@@ -8,8 +8,8 @@ import pytest
 from gold import assert_gold
 
 from replay.findings.recompiles import CauseGroup, Count, Recompiles, Remedy
-from replay.recompilation.proposals import Proposal, Setting, propose, propose_limit, propose_stance
-from replay.recompilation.remedies import distinct, in_turn, joined, merged
+from replay.recompilation.proposals import Proposal, Setting, distinct, in_turn, joined, merged
+from replay.recompilation.proposing import propose, propose_limit, propose_stance
 from replay.recompilation.sources import Source, parse, show
 from replay.recording import Outcome
 from replay.report.page import Page
@@ -33,7 +33,12 @@ SOURCES = [
     ),
     ("dict.__getitem__(L['d'], 'key')", Source("local", "d", (("item", "key"),)), "d['key']"),
     ("list.__getitem__(L['d'], 2)", Source("local", "d", (("item", 2),)), "d[2]"),
-    ("getattr(L['o'], 'a b')", Source("local", "o", (("attribute", "a b"),)), "o.a b"),
+    ("getattr(L['o'], 'a b')", Source("local", "o", (("attribute", "a b"),)), "getattr(o, 'a b')"),
+    (
+        "L['self']._modules['layers']._modules['0'].rate",
+        Source("local", "self", (("attribute", "layers"), ("attribute", "0"), ("attribute", "rate"))),
+        "self.layers[0].rate",
+    ),
     ("G['SCALE']", Source("global", "SCALE"), "SCALE"),
     (
         "G['__import_pkg_dot_nets'].SCALE",
@@ -122,7 +127,15 @@ PROPOSED = [
     ),
     (group("grad_mode", "grad_mode", ("True", "False")), PLAIN, ["enable_grad", "no_grad"]),
     (group("grad_mode", "", ("False", "True")), PLAIN, ["no_grad", "enable_grad"]),
+    (
+        group("grad_mode", "", ("True", "False")),
+        Setting("f", state=("grad_enabled", "inference_mode")),
+        ["enable_grad", "no_grad", "one mode"],
+    ),
     (group("global_state", "num_threads", ("4", "2")), PLAIN, ["one state"]),
+    (group("global_state", "function_modes", ("a", "b")), PLAIN, []),
+    (group("function", "L['f'].__defaults__[0]", ("1", "2")), PLAIN, ["hoist", "captured tensor"]),
+    (group("function", "L['f'].__closure__[0].cell_contents", ("1.5",)), PLAIN, ["hoist", "captured tensor"]),
     (group("dtype", "L['x']", ("float32",)), PLAIN, ["one dtype"]),
     (group("device", "L['x']", ("cpu",)), PLAIN, ["one device"]),
     (group("requires_grad", "L['x']", ("True",)), PLAIN, ["one requires_grad"]),

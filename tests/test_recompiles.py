@@ -24,6 +24,8 @@ from replay.report.recompiles import draw_recompiles, summarise
 from replay.torch_adapter import expressions, process_state, refusals, tensor_guards, words
 
 GOLD_TORCH = "2.13"
+ALONE = {"isolate": False, "limits": (), "remedies": False}
+"""The repetition and its causes, in this process."""
 
 USER = """
     import enum
@@ -392,7 +394,7 @@ def test_calls_that_found_compiled_code_are_counted_and_refused_by_nobody(found)
 
 
 def test_the_replay_is_that_of_run(bundles, found):
-    outcome = replay.run(bundles["string"], **ALONE)
+    outcome = replay.run(bundles["string"], isolate=False)
     assert found["string"].outcome.calls == tuple(
         replace(one, seconds=other.seconds)
         for one, other in zip(outcome.calls, found["string"].outcome.calls, strict=True)

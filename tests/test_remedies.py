@@ -161,6 +161,41 @@ def defaults():
         torch.set_default_dtype(before)
 
 
+def closures():
+    def multiplier(n):
+        return lambda x: x * n
+
+    run = compiled(applied, dynamic=False)
+    for n in (2, 3, 4):
+        run(torch.ones(3), multiplier(n))
+
+
+def default_arguments():
+    run = compiled(applied, dynamic=False)
+    for n in (0.5, 1.5, 2.5):
+        run(torch.ones(3), lambda x, n=n: x * n)
+
+
+def inference():
+    run, x = compiled(plus_one), torch.ones(3)
+    run(x)
+    with torch.no_grad():
+        run(x)
+    with torch.inference_mode():
+        run(x)
+
+
+def off_by_one(graph, example_inputs):
+    """A backend that computes something else."""
+    return lambda *inputs: tuple(one + 1 for one in graph(*inputs))
+
+
+def wrong():
+    run = torch.compile(plus_one, backend=off_by_one, dynamic=False)
+    for size in SIZES:
+        run(torch.ones(size))
+
+
 def dtypes():
     run = compiled(plus_one)
     for dtype in (torch.float32, torch.float64, torch.float16):
@@ -220,7 +255,14 @@ CASES = {
     "other_functions": (other_functions, [group("function", "L['function']")]),
     "classes": (classes, [group("type", "L['function']")]),
     "modes": (modes, [group("grad_mode", "", ("True", "False"))]),
-    "defaults": (defaults, [group("global_state", "")]),
+    "defaults": (defaults, [group("global_state", "default_dtype", ("float32", "float64"))]),
+    "closures": (closures, [group("function", "L['function'].__closure__[0].cell_contents", (2, 3, 4))]),
+    "default_arguments": (
+        default_arguments,
+        [group("function", "L['function'].__defaults__[0]", (0.5, 1.5))],
+    ),
+    "inference": (inference, [group("grad_mode", "grad_mode", ("True", "False"))]),
+    "wrong": (wrong, [SIZE]),
     "dtypes": (dtypes, [group("dtype", "L['x']", ("torch.float32", "torch.float64"))]),
     "gradients": (gradients, [group("requires_grad", "L['x']")]),
     "types": (types, [group("type", "L['n']", ("int", "float"))]),
@@ -271,7 +313,7 @@ def proven(bundles):
     def ask(name):
         with replay.load(bundles[name]) as bundle:
             plain = replay.run(bundle, isolate=False)
-            found, tried = prove(bundle, Here(bundle), CASES[name][1], counted(plain, 0), plain=plain)
+            found, tried = prove(bundle, Here(bundle), CASES[name][1], counted(plain), plain=plain)
         assert tried >= len(found)
         return {one.name: one for one in found}
 
@@ -346,7 +388,28 @@ PROVEN = [
         "one state",
         (2, 0),
         (1, 0),
-        "# set default_dtype once, before the first call, as it was then, and leave it",
+        "# set once, before the first call, and leave as it was there: default_dtype=float32",
+    ),
+    (
+        "inference",
+        "one mode",
+        (3, 0),
+        (1, 0),
+        "# make every call under the modes of the first: grad_enabled=True, inference_mode=False",
+    ),
+    (
+        "closures",
+        "captured tensor",
+        (3, 0),
+        (1, 0),
+        "# in function, close over a tensor in place of the number: torch.tensor(2)",
+    ),
+    (
+        "default_arguments",
+        "captured tensor",
+        (3, 0),
+        (1, 0),
+        "# in function, make the default a tensor in place of the number: torch.tensor(0.5)",
     ),
     ("dtypes", "one dtype", (3, 0), (1, 0), "x = x.to(torch.float32)  # before every call"),
     ("gradients", "one requires_grad", (2, 0), (1, 0), "x = x.detach()  # before every call"),
@@ -395,6 +458,12 @@ def test_what_does_not_help_or_gives_something_else_is_not_returned(case, name, 
     assert name not in proven(case)
 
 
+def test_where_compiled_code_is_wrong_without_a_remedy_too_nothing_is_said_of_results(proven):
+    found = proven("wrong")
+    assert found["mark_dynamic"].same is None
+    assert before_and_after(found["mark_dynamic"]) == ((4, 0), (1, 0))
+
+
 def test_of_several_causes_the_best_of_each_are_tried_together(proven):
     (one,) = proven("sizes_and_names").values()
     assert before_and_after(one) == ((4, 0), (1, 0))
@@ -417,7 +486,7 @@ def test_the_best_comes_first(proven):
 def test_options_show_a_remedy_again(proven, bundles):
     one = proven("sizes")["automatic dynamic"]
     again = replay.run(bundles["sizes"], isolate=False, **one.options)
-    assert counted(again, 0).compiles == one.after.compiles == 2
+    assert counted(again).compiles == one.after.compiles == 2
     assert proven("sizes")["mark_dynamic"].options == {}
 
 
@@ -425,7 +494,7 @@ def test_what_was_chosen_for_every_replay_holds_for_the_remedies_too(proven, bun
     options, told = {"recompile_limit": 2, "config": {"dynamo.verbose": True}}, []
     with replay.load(bundles["counters"]) as bundle:
         plain = replay.run(bundle, isolate=False, **options)
-        before = counted(plain, 0)
+        before = counted(plain)
         assert (before.compiles, before.uncompiled) == (2, 2)
         found, tried = prove(
             bundle,
@@ -445,7 +514,7 @@ def test_what_was_chosen_for_every_replay_holds_for_the_remedies_too(proven, bun
 
 def test_trials_in_processes_of_their_own_prove_the_same(bundles):
     with replay.load(bundles["sizes"]) as bundle, Trials(bundle, jobs=2) as trials:
-        before = counted(replay.run(bundle, isolate=False), 0)
+        before = counted(replay.run(bundle, isolate=False))
         found, tried = prove(bundle, trials, CASES["sizes"][1], before)
     assert (tried, len(found)) == (4, 4)
     assert [(one.name, one.after.compiles) for one in found[:2]] == [("mark_dynamic", 1), ("dynamic=True", 1)]

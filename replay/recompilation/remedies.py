@@ -6,8 +6,7 @@ at last, where nothing made the frame compile less often, what lets calls run un
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +16,14 @@ from replay.recompilation.proposals import (
     TOLD,
     Proposal,
     Setting,
-    propose,
-    propose_limit,
-    propose_stance,
+    distinct,
+    in_turn,
+    joined,
+    key,
+    merged,
     setting_of,
 )
-from replay.recompilation.sources import parse, show
+from replay.recompilation.proposing import propose, propose_limit, propose_stance
 from replay.recording import Outcome
 from replay.replayer import Trial, Trials
 from replay.selection import resumed_function
@@ -35,6 +36,9 @@ TOGETHER = 8
 
 Heard = Callable[[int, int], None]
 """Told how many trials have ended, and of how many."""
+
+
+_NOTHING = Proposal("", None, "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class _Search:
         ordered = sorted(causes, key=lambda one: -len(one.calls))
         alone = [*propose_limit(setting, self.before.uncompiled, self.before.compiles)]
         alone += distinct(in_turn([propose(one, setting) for one in ordered]))
-        found = self._singles(alone[:MOST], plain)
+        found = self._believed(self._singles(alone[:MOST], plain))
         helping = [one for one in found if self._helps(one)]
         helping += self._together(ordered, setting, found, helping)
         if not any(self._compiles_less(one) for one in helping):
@@ -96,15 +100,28 @@ class _Search:
         return tuple(self._remedy(one) for one in ranked), self.tried
 
     def _singles(self, proposals: Sequence[Proposal], plain: Outcome | None) -> list[_Tried]:
-        nothing = Proposal("", None, "", "")
         if plain is not None:
-            self.plain = _read(nothing, (), Trial(outcome=plain))
+            self.plain = _read(_NOTHING, (), Trial(outcome=plain))
             return self._try(proposals)
-        found = self._try([nothing, *proposals])
+        found = self._try([_NOTHING, *proposals])
         self.tried -= 1
-        if found and found[0].proposal is nothing:
+        if found and found[0].proposal is _NOTHING:
             self.plain = found.pop(0)
         return found
+
+    def _believed(self, found: list[_Tried]) -> list[_Tried]:
+        """Where the frame gives something else without any remedy too, a difference says nothing of a remedy."""
+        if not any(one.same is False for one in found):
+            return found
+        if self.plain is None or self.plain.same is None:
+            again = self._try([_NOTHING])
+            self.tried -= 1
+            self.plain = again[0] if again else self.plain
+        return [self._judged(one) for one in found]
+
+    def _judged(self, one: _Tried) -> _Tried:
+        differs = self.plain is not None and self.plain.same is False
+        return replace(one, same=None) if differs and one.same is False else one
 
     def _together(
         self,
@@ -115,7 +132,7 @@ class _Search:
     ) -> list[_Tried]:
         """The best of each cause at once, less the parts that make no difference."""
         best = min(helping, key=_rank, default=None)
-        if best is not None and best.compiles <= 1 and not best.count.uncompiled:
+        if best is not None and best.compiles <= 1 and not best.count.uncompiled and best.proposal.cause:
             return []
         parts = self._best_of_each(causes[:TOGETHER], setting, found)
         if len(parts) < 2:
@@ -130,8 +147,9 @@ class _Search:
     ) -> list[Proposal]:
         parts: list[Proposal] = []
         for group in causes:
-            keys = {_key(one) for one in propose(group, setting)}
-            fit = [one for one in found if _key(one.proposal) in keys and self._is_sound(one)]
+            keys = {key(one) for one in propose(group, setting)}
+            fit = [one for one in found if one.proposal.cause and key(one.proposal) in keys]
+            fit = [one for one in fit if self._is_sound(one)]
             if fit:
                 best = min(fit, key=_rank)
                 parts.append(_told(best))
@@ -165,7 +183,7 @@ class _Search:
         done = self.trials.run([self._trial(one) for one in proposals], ended)
         made = parts or [(one,) for one in proposals]
         read = (_read(*one) for one in zip(proposals, made, done, strict=True))
-        return [one for one in read if one is not None]
+        return [self._judged(one) for one in read if one is not None]
 
     def _trial(self, proposal: Proposal) -> Trial:
         loose = any(step["act"] in ("cast", "number") for step in proposal.steps)
@@ -214,7 +232,7 @@ def _read(proposal: Proposal, parts: tuple[Proposal, ...], trial: Trial) -> _Tri
     return _Tried(
         proposal,
         parts,
-        counted(outcome, found.get("errors", sum(bool(one.error) for one in outcome.calls))),
+        counted(outcome),
         sum(one.compiles for one in outcome.frames),
         _breaks(outcome),
         _is_same(outcome),
@@ -240,73 +258,24 @@ def _is_same(outcome: Outcome) -> bool | None:
     return not compared.where
 
 
-def counted(outcome: Outcome, errors: int) -> Count:
+def counted(outcome: Outcome) -> Count:
     """What a repetition came to."""
     fates = [one.fate for one in outcome.calls]
     return Count(
         compiles=fates.count("compiled"),
         hits=fates.count("hit"),
         uncompiled=fates.count("uncompiled"),
-        errors=errors,
+        errors=sum(bool(one.error) for one in outcome.calls),
         seconds=sum(one.seconds for one in outcome.calls),
     )
 
 
 def _rank(one: _Tried) -> tuple[Any, ...]:
-    """Best first; of equals the one that is proposed first. Seconds are too noisy to decide."""
-    count = one.count
-    return one.proposal.trades, count.errors, count.uncompiled, one.compiles, one.same is None
+    """Best first; of equals what costs nothing, then what is proposed first. Seconds are too noisy to decide."""
+    proposal, count = one.proposal, one.count
+    unsure = one.same is None
+    return proposal.trades, count.errors, count.uncompiled, one.compiles, unsure, bool(proposal.caveat)
 
 
 def _better(one: _Tried, other: _Tried) -> bool:
     return _rank(one) < _rank(other)
-
-
-def in_turn(proposals: Sequence[Sequence[Proposal]]) -> Iterator[Proposal]:
-    """The first of each cause, then the second of each, and so on."""
-    for row in itertools.zip_longest(*proposals):
-        yield from (one for one in row if one is not None)
-
-
-def _key(one: Proposal) -> str:
-    """Proposals with one key do the same."""
-    return repr((sorted(one.options.items(), key=repr), one.steps))
-
-
-def distinct(proposals: Iterator[Proposal] | Sequence[Proposal]) -> list[Proposal]:
-    """Each once. One that is proposed for several places is a remedy of the whole."""
-    found: dict[str, Proposal] = {}
-    for one in proposals:
-        known = found.setdefault(_key(one), one)
-        if (known.cause, known.source) != (one.cause, one.source):
-            found[_key(one)] = replace(known, cause=None, source="")
-    return list(found.values())
-
-
-def joined(parts: Sequence[Proposal]) -> Proposal:
-    """Several proposals at once."""
-    options: Mapping[str, Any] = {}
-    for one in parts:
-        options = merged(options, one.options)
-    places = (parse(one.source) for one in parts)
-    return Proposal(
-        " + ".join(dict.fromkeys(one.name for one in parts)),
-        None,
-        ", ".join(dict.fromkeys(show(place) for place in places if place is not None)),
-        "\n".join(dict.fromkeys(one.change for one in parts)),
-        "; ".join(dict.fromkeys(one.caveat for one in parts if one.caveat)),
-        options,
-        tuple(step for one in parts for step in one.steps),
-        any(one.must_agree for one in parts),
-    )
-
-
-def merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of `replay.run` and others over them; configs and what is left out add up."""
-    found = {**options, **more}
-    for name in ("config", "env"):
-        if options.get(name) and more.get(name):
-            found[name] = {**options[name], **more[name]}
-    if options.get("without") and more.get("without"):
-        found["without"] = tuple(dict.fromkeys((*options["without"], *more["without"])))
-    return found

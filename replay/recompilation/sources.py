@@ -35,11 +35,6 @@ class Source:
         """Whether it is an attribute of an object."""
         return bool(self.steps) and self.steps[-1][0] == "attribute"
 
-    @property
-    def is_argument(self) -> bool:
-        """Whether it is a variable of the function, or stands in one."""
-        return self.root == "local" and all(kind == "item" for kind, _ in self.steps)
-
 
 def parse(text: str) -> Source | None:
     """The place that torch's words name; None if they name none that can be followed."""
@@ -53,15 +48,15 @@ def parse(text: str) -> Source | None:
 
 
 def show(source: Source) -> str:
-    """The place as the program writes it: `self.step`, `items[0]`."""
-    name = source.name
-    if name.startswith(_MODULE):
-        name = module_name(name)
+    """The place as the program writes it: `self.step`, `items[0]`, `self.layers[1].weight`."""
+    name = module_name(source.name) or source.name
     for kind, key in source.steps:
         if kind == "cell":
             name = f"{name}.__closure__[{key}].cell_contents"
+        elif kind == "item" or str(key).isdigit():  # a module in a list of modules
+            name += f"[{key if kind == 'attribute' else repr(key)}]"
         else:
-            name += f".{key}" if kind == "attribute" else f"[{key!r}]"
+            name = f"{name}.{key}" if str(key).isidentifier() else f"getattr({name}, {key!r})"
     return name
 
 

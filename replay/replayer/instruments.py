@@ -21,11 +21,11 @@ HOMES: Mapping[str, str] = {
     "explain": "replay.replayer.explaining:Explaining",
     "artifacts": "replay.replayer.keeping:Keeping",
     "compare": "replay.replayer.comparing:Comparing",
+    "remedy": "replay.replayer.remedying:Remedying",
     "settings": "replay.replayer.listing:Listing",
     "bisect": "replay.replayer.bisecting:Bisection",
     "profile": "replay.replayer.timing:Stopwatch",
     "recompiles": "replay.replayer.refusing:Refusing",
-    "remedy": "replay.replayer.remedying:Remedying",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

@@ -1,57 +1,29 @@
 """The instrument behind the remedies: it changes every call of a repeated sequence before it is made.
 
 A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is
-kept, and when the replay is over it is held against the same sequence uncompiled and unchanged, over values of its own.
+kept, and when the replay is over it is compared: see `results`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from replay import isolation
 from replay.recording import Outcome
 from replay.recording.comparison import Comparison
-from replay.replayer import likeness, places, sequence, twins
+from replay.replayer import places, results, sequence, twins
 from replay.replayer.instruments import Instrument
-from replay.replayer.launch import UNCOMPILED_RUN
 from replay.replayer.places import Arguments, NoPlaceError, Place
-from replay.replayer.preparation import Prepared, prepare
+from replay.replayer.preparation import Prepared
+from replay.replayer.results import Given
 from replay.replayer.seen import Seen
 from replay.replayer.task import Task
-from replay.replayer.twins import Run
-from replay.torch_adapter import accuracy, compiling, deviation, features, holdings, marking, stances, state
-from replay.torch_adapter.holdings import Holdings
-
-KEPT = 256 << 20
-"""Bytes of what the calls give that are kept for the comparison, at most."""
+from replay.torch_adapter import deviation, features, holdings, marking, state
 
 Step = Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class _Given:
-    """What the calls of one run gave, in their order: values, or the type of what was raised."""
-
-    calls: list[Holdings | str] = field(default_factory=list)
-    left: int = KEPT
-
-    def keep(self, output: Any) -> None:
-        held = holdings.look({"output": output})
-        copied = {path: self._copy(value) for path, value in held.found.items()}
-        self.calls.append(Holdings(copied, held.whole))
-
-    def _copy(self, value: Any) -> Any:
-        """Memory of its own: later calls may write to what this one gave."""
-        if not deviation.is_real(value):
-            return value
-        self.left -= value.numel() * value.element_size()
-        if self.left < 0:
-            raise MemoryError(f"the calls give more than {KEPT >> 20} MB")
-        return value.detach().clone()
 
 
 class Remedying(Instrument):
@@ -62,12 +34,11 @@ class Remedying(Instrument):
 
     def __init__(self, steps: Sequence[Step] = (), *, compare: bool = True, loose: bool = False) -> None:
         self._steps, self._compare, self._loose = steps, compare, loose
-        self._given = _Given()
+        self._given = Given()
         self._refused, self._skipped = "", ""
         self._told: dict[str, str] = {}
         self._first: dict[int, Any] = {}  # by the step's position: what the first call had
         self._numbers: dict[tuple[int, str], Any] = {}  # tensors in place of numbers
-        self._errors = 0
         self._prepared: Prepared | None = None
 
     @contextmanager
@@ -96,7 +67,6 @@ class Remedying(Instrument):
         try:
             return function(*arguments.positional, **arguments.keywords)
         except Exception as error:
-            self._errors += 1
             self._given.calls.append(type(error).__qualname__)
             raise
 
@@ -124,8 +94,11 @@ class Remedying(Instrument):
         if act == "grad":
             stack.enter_context(state.grad(step["enabled"]))
         elif act == "state":
-            now = self._first.setdefault(position, state.capture())
-            stack.enter_context(state.applied(now))
+            now = state.capture()
+            first = self._first.setdefault(position, now)
+            wanted = {name: first[name] for name in step["names"] if name in first}
+            self._told[act] = ", ".join(f"{name}={value}" for name, value in wanted.items())
+            stack.enter_context(state.applied({**now, **wanted}))
         elif act == "stance":
             if position in self._first:
                 stack.enter_context(marking.stance(step["stance"]))
@@ -187,8 +160,8 @@ class Remedying(Instrument):
         return value.to(wanted)
 
     def found(self, outcome: Outcome) -> Any:
-        """Why the changes could not be made, what was found out on the way, and how many calls raised."""
-        return {"refused": self._refused, "told": next(iter(self._told.values()), ""), "errors": self._errors}
+        """Why the changes could not be made, and what the first call had in their place."""
+        return {"refused": self._refused, "told": next(iter(self._told.values()), "")}
 
     def settled(self, task: Task, outcome: Outcome) -> Outcome:
         """The outcome with the comparison."""
@@ -196,22 +169,10 @@ class Remedying(Instrument):
             return outcome
         if not self._skipped:
             try:
-                return replace(outcome, comparison=self._compared(task))
+                return replace(outcome, comparison=results.compare(task, self._given, loose=self._loose))
             except Exception as error:  # noqa: BLE001 - then nothing is known
                 self._skipped = f"comparing raised {twins.said(error)}"
         return replace(outcome, comparison=Comparison(skipped=self._skipped))
-
-    def _compared(self, task: Task) -> Comparison:
-        plain, drew = _uncompiled(task)
-        tolerance = accuracy.default_tolerance()
-        total = Comparison(tolerance=tolerance, reference="uncompiled")
-        if len(plain.calls) != len(self._given.calls):
-            return replace(total, skipped="not as many calls were made uncompiled")
-        for number, (one, two) in enumerate(zip(self._given.calls, plain.calls, strict=True)):
-            total = _added(total, _alike(one, two, tolerance, loose=self._loose), number)
-        if total.where and drew:
-            return replace(total, skipped="the frame draws random numbers", where="", unlike=None)
-        return total
 
 
 def _check_equal(first: Any, value: Any) -> None:
@@ -257,62 +218,3 @@ def _code_of(value: Any) -> Any:
     if not isinstance(value, FunctionType):
         return value
     return value.__code__, repr(value.__defaults__), repr(value.__kwdefaults__)
-
-
-def _uncompiled(task: Task) -> tuple[_Given, bool]:
-    """What the sequence gives uncompiled and unchanged, and whether it draws random numbers."""
-    given = _Given()
-    with ExitStack() as stack:
-        prepared = prepare(twins.alone(task, backend=compiling.UNCOMPILED, mode=None, instruments={}), stack)
-        isolation.announce(UNCOMPILED_RUN)
-        stack.enter_context(stances.uncompiled())
-        state.seed(task.manifest.state)
-        start = state.generators()
-        repetition = sequence.Repetition(prepared)
-
-        def call(*positional: Any, **keywords: Any) -> None:
-            try:
-                output = prepared.subject(*positional, **keywords)
-            except Exception as error:  # noqa: BLE001 - it may be what compiled code raises as well
-                given.calls.append(type(error).__qualname__)
-            else:
-                given.keep(output)
-
-        repetition.lead(call)
-        with repetition.step():
-            call(*prepared.positional, **prepared.keywords)
-        repetition.trail(call)
-        return given, state.generators() != start
-
-
-def _alike(one: Holdings | str, two: Holdings | str, tolerance: float, *, loose: bool) -> Comparison:
-    """What one call gave, compiled and uncompiled."""
-    if isinstance(one, str) or isinstance(two, str):
-        said = tuple(f"raised {each}" if isinstance(each, str) else "a result" for each in (one, two))
-        unlike = None if one == two else (said[0], said[1])
-        return Comparison(values=1, where="" if unlike is None else "output", unlike=unlike)
-    if loose:
-        one = Holdings(
-            {path: _as(value, two.found.get(path)) for path, value in one.found.items()}, one.whole
-        )
-    found, _ = likeness.compare(Run(output=one), Run(output=two), None, tolerance)
-    return found
-
-
-def _as(value: Any, other: Any) -> Any:
-    if not deviation.is_real(value) or not deviation.is_real(other):
-        return value
-    return value.to(device=other.device, dtype=other.dtype)
-
-
-def _added(total: Comparison, one: Comparison, number: int) -> Comparison:
-    """The comparison of all calls with that of one more."""
-    first = bool(one.where and not total.where)
-    return replace(
-        total,
-        outputs=total.outputs + one.outputs,
-        values=total.values + one.values,
-        largest_error=max(total.largest_error, one.largest_error),
-        where=f"{one.where} of call {number}" if first else total.where,
-        unlike=one.unlike if first else total.unlike,
-    )
