@@ -26,6 +26,7 @@ FLOORS = {
     "isolation": 2,
     "torch_adapter": 2,
     "shipping": 3,
+    "trust": 3,
     "recorder": 4,
     "replayer": 4,
     "explanation": 5,

@@ -1,0 +1,58 @@
+"""What is known here of who made a bundle. Reads its manifest alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from replay.errors import ReplayError
+from replay.trust import places, seals
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A bundle's standing with this user on this machine."""
+
+    kind: Literal["own", "place", "sealed", "unsealed"]
+    said: str  # a clause for people: "recorded by you on this machine"
+    notes: tuple[str, ...] = ()  # what kept the key or the list of directories from being used
+
+    @property
+    def trusted(self) -> bool:
+        """Whether its code may run here at once."""
+        return self.kind in ("own", "place")
+
+
+class Sealed(Protocol):
+    """What counts of a `replay.bundle.Bundle`."""
+
+    @property
+    def path(self) -> str:
+        """The name that it was opened by."""
+
+    @property
+    def sealed(self) -> bytes:
+        """The digest that its seal is for; empty where it has none."""
+
+    @property
+    def seal(self) -> str:
+        """The seal; empty where it has none."""
+
+
+def standing_of(bundle: Sealed) -> Standing:
+    """Who vouches for the bundle: the user's own key, or a directory that is trusted. Runs nothing, raises nothing."""
+    notes = []
+    try:
+        if seals.is_own(bundle.sealed, bundle.seal):
+            return Standing("own", "recorded by you on this machine")
+    except ReplayError as error:
+        notes.append(str(error))
+    try:
+        place = places.place_of(bundle.path)
+        if place is not None:
+            return Standing("place", f"in {place}, which you trust", tuple(notes))
+    except ReplayError as error:
+        notes.append(str(error))
+    if bundle.seal:
+        return Standing("sealed", "recorded by somebody else, or on another machine", tuple(notes))
+    return Standing("unsealed", "from nobody that is known here: it has no seal", tuple(notes))
