@@ -104,7 +104,7 @@ def _settle(folder: Path) -> None:
             one.rename(target / one.name)
     shutil.rmtree(debug, ignore_errors=True)
     for path in folder.rglob("*_runnable*.py"):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
         kept = [line for line in text.splitlines() if not _OF_THIS_REPLAY.match(line)]
         path.write_text("\n".join(kept) + "\n", encoding="utf-8")
     for path in sorted(folder.rglob("*"), reverse=True):
