@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.explanation import Explanation
+from replay.findings.imports import Imports
 from replay.findings.profile import Profile
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
@@ -61,3 +62,8 @@ def explanation_json(explained: Explanation) -> str:
 def backends_json(found: Sequence[BackendInfo]) -> str:
     """The backends as one JSON object: `backends`, each with name, group, words and what it lacks."""
     return to_json({"backends": to_plain(found)})
+
+
+def imports_json(found: Imports) -> str:
+    """What loading would import and call, as one JSON object: the fields of `Imports`."""
+    return to_json(to_plain(found))
