@@ -33,7 +33,14 @@ class FormatVersionError(BundleError):
 
 
 class UntrustedError(ReplayError):
-    """Nobody vouches for the bundle, and it cannot be replayed in a sandbox; nothing of it has run."""
+    """Nobody vouches for the bundle, and it is not replayed in a sandbox; nothing of it has run.
+
+    `lacking`: why there is no sandbox.
+    """
+
+    def __init__(self, message: str, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 class MissingError(ReplayError):

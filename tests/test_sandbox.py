@@ -208,7 +208,9 @@ def test_a_real_failure_comes_back_in_a_sandbox_and_its_artifacts_come_out(tmp_p
     assert outcome.status == "reproduced"
     assert outcome.notes[-1] == "replayed in a sandbox, without network and without your files: as asked"
     assert any(name.endswith(".cpp") for name in outcome.artifacts.files)
-    assert {one.relative_to(made).as_posix() for one in made.rglob("*") if one.is_file()} == set(outcome.artifacts.files)
+    assert {one.relative_to(made).as_posix() for one in made.rglob("*") if one.is_file()} == set(
+        outcome.artifacts.files
+    )
 
 
 def test_only_plain_files_are_taken_out(tmp_path):
@@ -245,7 +247,10 @@ def test_gpus_are_shown_only_where_they_are_asked_for(monkeypatch, tmp_path):
     (tmp_path / "nvidia0").touch()
     monkeypatch.setattr(sandbox, "_GPUS", (f"{tmp_path}/nvidia*",))
     monkeypatch.setattr(sandbox, "_help", lambda program: "")
-    shown = [str(tmp_path / "nvidia0") in sandbox.command(sandbox.Sandbox(gpus=g), tmp_path, []) for g in (True, False)]
+    shown = [
+        str(tmp_path / "nvidia0") in sandbox.command(sandbox.Sandbox(gpus=g), tmp_path, [])
+        for g in (True, False)
+    ]
     assert shown == [True, False]
 
 

@@ -46,8 +46,10 @@ class Bundle:
     """An open bundle; `load` makes it. A context manager; a forgotten one closes itself. For one thread.
 
     `path` is the name that it was opened by, `size` the file's in bytes, `digest` the sha256 of its manifest, which
-    holds those of all code. `seal` was made by the recording user's key for `sealed`; both may be empty. Methods raise BundleError where
-    bytes are not those that were recorded, and MissingError where the bundle lacks what is asked for.
+    holds those of all code. `seal` was made by the recording user's key for `sealed`; both may be empty.
+
+    Methods raise BundleError where bytes are not those that were recorded, and MissingError where the bundle lacks what
+    is asked for.
     """
 
     def __init__(self, file: _File, records: Mapping[str, Record], manifest: Manifest, data: bytes) -> None:
@@ -197,7 +199,7 @@ class _File:
 
 
 def _open(file: _File) -> tuple[dict[str, Record], bytes, Manifest]:
-    """The entries, the manifest's bytes and the manifest, once framing, names, sizes and references have been found right."""
+    """The entries, the manifest's bytes and the manifest, once framing, names, sizes and references are found right."""
     seen = None
     if file.size >= layout.COMMENT_SIZE:
         seen = layout.read_comment(file.read(file.size - layout.COMMENT_SIZE, layout.COMMENT_SIZE))

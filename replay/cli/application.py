@@ -22,6 +22,7 @@ VERBS = {
     "triage": "replay.cli.triage",
     "explain": "replay.cli.explain",
     "profile": "replay.cli.profile",
+    "trust": "replay.cli.trust",
 }
 
 DEFAULT = "replay"
@@ -33,6 +34,7 @@ SUMMARIES = {
     "triage": "Which part of the compiler is at fault, or the program.",
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
     "profile": "Where its time goes: compiling by phase, running, operators.",
+    "trust": "Directories whose bundles are replayed at once, whoever made them.",
 }
 
 EXIT_CODES = """\b

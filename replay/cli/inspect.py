@@ -24,18 +24,20 @@ def command(path: Path, imports: bool, as_json: bool) -> int:
     Runs no code from the bundle and imports no torch.
     """
     from replay.bundle import load
+    from replay.trust import standing_of
 
     bundle = load(path)
+    standing = standing_of(bundle)
     if imports:
         _show_imports(bundle, as_json=as_json)
     elif as_json:
         from replay.report.plain import manifest_json
 
-        exits.emit(manifest_json(bundle.manifest, path=str(path), size=bundle.size))
+        exits.emit(manifest_json(bundle.manifest, path=str(path), size=bundle.size, standing=standing))
     else:
         from replay.report.inspection import draw_inspection
 
-        exits.write_result(lambda stream: draw_inspection(bundle, stream))
+        exits.write_result(lambda stream: draw_inspection(bundle, stream, standing=standing))
     return 0
 
 

@@ -55,10 +55,10 @@ def settle_trust(
     except UntrustedError as error:
         if not _at_terminal():
             raise
+        from replay.contents.imports import imports_of
         from replay.report.trust import draw_request
 
-        standing = standing_of(bundle)
-        draw_request(bundle, standing, sys.stderr, why=str(error).split("; a replay runs its code, and ")[-1])
+        draw_request(bundle, standing_of(bundle), imports_of(bundle), sys.stderr, lacking=error.lacking)
         if not _agrees():
             raise UntrustedError(f"{bundle.path}: not replayed") from None
         return {**given, "trust": True}

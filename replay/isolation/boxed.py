@@ -26,7 +26,9 @@ SHELL = 128
 PATIENCE = 10.0
 """Seconds in which the kernel has ended all of a sandbox that was killed."""
 
-_STEERING = re.compile(r"[^\S \n\t]|[^\s\x20-\x7e\u00a1-\ufffd]|[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_STEERING = re.compile(
+    r"[^\S \n\t]|[^\s\x20-\x7e\u00a1-\ufffd]|[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
 
 
 def call_in_sandbox(

@@ -19,7 +19,6 @@ def confine(tasks: int, largest: int) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(which)
-        if hard != resource.RLIM_INFINITY:
-            limit = min(limit, hard)
-        resource.setrlimit(which, (limit, limit))
+        lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(which, (lower, lower))
     sys.path[:] = [one for one in sys.path if one not in ("", os.getcwd())]

@@ -67,7 +67,8 @@ class Meter:
 
 def descendants(pid: int) -> list[int]:
     """A process and all under it. In a sandbox, a process whose parent ends gets another one of the sandbox."""
-    found, waiting = [], [pid]
+    found: list[int] = []
+    waiting = [pid]
     while waiting and len(found) <= PROCESSES:
         one = waiting.pop()
         found.append(one)
@@ -88,7 +89,7 @@ def size(directory: Path) -> int:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:

@@ -41,7 +41,14 @@ _FACTS = (
 _GPUS = ("/dev/nvidia*", "/dev/nvidia-caps", "/dev/dri", "/dev/kfd")
 _OF_GPUS = ("/sys", "/opt/rocm", "/etc/OpenCL", "/etc/vulkan")
 _OPTIONS = (
-    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+    *(
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ),
     *("--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox"),
     *("--die-with-parent", "--new-session"),
 )
@@ -67,7 +74,9 @@ def lacking() -> str:
     """Why no child can be put into a sandbox here; empty where one can. Tried once in each process."""
     program = shutil.which(PROGRAM)
     if program is None:
-        return "bubblewrap is not installed" if sys.platform.startswith("linux") else "bubblewrap is for Linux"
+        return (
+            "bubblewrap is not installed" if sys.platform.startswith("linux") else "bubblewrap is for Linux"
+        )
     return _tried(program)
 
 
@@ -173,7 +182,9 @@ def _python() -> tuple[Path, ...]:
 
 
 def _is_seen(path: str) -> bool:
-    return bool(path) and (_is_of_the_system(Path(path)) or any(Path(path).is_relative_to(one) for one in _python()))
+    return bool(path) and (
+        _is_of_the_system(Path(path)) or any(Path(path).is_relative_to(one) for one in _python())
+    )
 
 
 def _is_of_the_system(path: Path) -> bool:

@@ -90,7 +90,7 @@ def run(
     becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
     A replay runs code of the bundle. One that this user recorded on this machine, or that lies in a trusted directory,
-    is replayed at once; any other in a sandbox. `trust`: at once in any case. `sandbox`: True: in a sandbox in any case;
+    is replayed at once; any other in a sandbox. `trust`: at once in any case. `sandbox`: in a sandbox in any case;
     False: never. See `replay.trust.policy`.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured, UntrustedError for a

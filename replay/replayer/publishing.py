@@ -84,7 +84,9 @@ def _make_part(directory: Path) -> Path:
 def _chosen(part: Path, found: Any) -> Path:
     """The folder of the replay that counts; of a process that did not live to tell, the last one."""
     folders = sorted(part.iterdir(), key=lambda one: int(one.name))
-    for folder in folders:  # a name that is none of theirs is not followed: it may come from the bundle's own code
+    for (
+        folder
+    ) in folders:  # a name that is none of theirs is not followed: it may come from the bundle's own code
         if found is not None and folder.name == str(found["folder"]):
             return folder
     if not folders:

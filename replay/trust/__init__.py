@@ -1,4 +1,4 @@
-"""Whose bundle is it, and so: may its code run here, and how?
+"""Whose a bundle is, and so whether its code may run here, and how.
 
 folder     the user's configuration folder, and files in it that nobody else may touch
 key        the user's own key of this machine, made when it is first needed

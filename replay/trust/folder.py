@@ -1,4 +1,4 @@
-"""The user's configuration folder, and small files in it: made whole or not at all, and refused if others may touch them.
+"""The user's configuration folder, and small files in it: made whole, and refused if others may touch them.
 
 What the files mean lives elsewhere. On Windows, permissions are the system's own affair: a profile is its user's.
 """
@@ -46,7 +46,9 @@ def check(path: Path, forbidden: int) -> None:
         return
     found = path.stat()
     if found.st_uid != os.geteuid():
-        raise ReplayError(f"{path}: it belongs to somebody else; remove it, or name another folder in {VARIABLE}")
+        raise ReplayError(
+            f"{path}: it belongs to somebody else; remove it, or name another folder in {VARIABLE}"
+        )
     if found.st_mode & forbidden:
         mode = stat.S_IMODE(found.st_mode)
         raise ReplayError(

@@ -30,7 +30,8 @@ def trusted_places() -> tuple[Place, ...]:
 def vouch_for(directory: str | os.PathLike[str]) -> bool:
     """Trust the bundles in a directory and below it, now and later; false if they were trusted already.
 
-    UsageError for what is no directory, and for one that everybody may write to. ReplayError if the list cannot be kept.
+    UsageError for what is no directory, and for one that everybody may write to. ReplayError if the list cannot be
+    kept.
     """
     path = Path(directory).resolve()
     if not path.is_dir():

@@ -49,7 +49,7 @@ def admit(
     lacking = _no_sandbox(isolate=isolate, wanted=sandbox)
     if not lacking:
         return Admission(True, f"the bundle is {standing.said}")
-    raise UntrustedError(_refusal(bundle, standing, lacking))
+    raise UntrustedError(_refusal(bundle, standing, lacking), lacking)
 
 
 def _no_sandbox(*, isolate: bool, wanted: bool | None) -> str:
