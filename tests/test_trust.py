@@ -138,7 +138,7 @@ def test_somebody_elses_folder_is_refused(own, monkeypatch):
 
 def test_what_this_user_records_is_their_own_also_under_another_name(own, tmp_path):
     path = write_sealed(tmp_path)
-    assert standing(path) == trust.Standing("own", "recorded by you on this machine")
+    assert standing(path) == trust.Standing("own", "recorded by you, with the seal of your own key")
     moved = tmp_path / "moved.rec.zip"
     path.rename(moved)
     assert standing(moved).trusted
@@ -345,7 +345,7 @@ def test_in_a_pipe_an_untrusted_bundle_is_refused_with_exit_code_2(own, tmp_path
 
 def test_inspect_says_who_vouches_and_runs_nothing(own, tmp_path, capsys):
     assert main(["inspect", str(write_sealed(tmp_path))]) == 0
-    assert "recorded by you on this machine: it is replayed at once" in capsys.readouterr().out
+    assert "recorded by you, with the seal of your own key: it is replayed at once" in capsys.readouterr().out
     assert main(["inspect", str(write_bundle(tmp_path, "other")), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["trust"] == {

@@ -66,7 +66,7 @@ def _started(
     """The sandbox; after the block nothing of it runs any more."""
     confined = ["--confined", str(metering.TASKS), str(metering.WRITTEN), str(directory), target]
     inner = fresh.python("-m", "replay.isolation", *confined)
-    own = {"PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(directory / "tmp")}
+    own = {"PYTHONPATH": fresh.checkout(), "TMPDIR": str(directory / "tmp")}
     variables = sandbox.variables({**own, **environment})
     with open(directory / "stderr", "wb") as log:
         child = subprocess.Popen(

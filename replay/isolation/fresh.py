@@ -112,10 +112,15 @@ def _stop(child: subprocess.Popen[bytes], *, leads: bool) -> None:
     child.wait()
 
 
+def checkout() -> str | None:
+    """The directory that this very `replay` is imported from; None where it is installed among the packages."""
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    return None if root in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} else root
+
+
 def _search_path() -> dict[str, str]:
     """So that the child finds this very `replay` where it is not installed; nothing else of sys.path."""
-    root = str(Path(__file__).resolve().parent.parent.parent)
-    if root in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+    root, before = checkout(), os.environ.get("PYTHONPATH", "")
+    if root is None:
         return {}
-    before = os.environ.get("PYTHONPATH", "")
     return {"PYTHONPATH": os.pathsep.join([root, before]) if before else root}

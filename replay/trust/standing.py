@@ -14,7 +14,7 @@ class Standing:
     """A bundle's standing with this user on this machine."""
 
     kind: Literal["own", "place", "sealed", "unsealed"]
-    said: str  # a clause for people: "recorded by you on this machine"
+    said: str  # a clause for people
     notes: tuple[str, ...] = ()  # what kept the key or the list of directories from being used
 
     @property
@@ -44,7 +44,7 @@ def standing_of(bundle: Sealed) -> Standing:
     notes = []
     try:
         if seals.is_own(bundle.sealed, bundle.seal):
-            return Standing("own", "recorded by you on this machine")
+            return Standing("own", "recorded by you, with the seal of your own key")
     except ReplayError as error:
         notes.append(str(error))
     try:
