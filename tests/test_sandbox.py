@@ -95,7 +95,7 @@ def small(monkeypatch):
     """Limits that this machine can bear."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     monkeypatch.setattr(results, "MEMORY_SHARE", SMALL / whole)
-    monkeypatch.setattr(metering, "PROCESSES", 64)
+    monkeypatch.setattr(metering, "PROCESSES", 32)
     monkeypatch.setattr(metering, "WRITTEN", 100 << 20)
 
 
