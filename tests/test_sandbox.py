@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -131,12 +132,50 @@ def test_many_processes_share_the_limit_of_memory(tmp_path, small):
 
 
 @needs_sandbox
-def test_writing_without_end_is_stopped(tmp_path, small):
+def test_writing_without_end_is_stopped(tmp_path, small, monkeypatch):
     assert box(hostile.WRITES, tmp_path).ending == "files"
     one = "import tempfile, os\nopen(os.path.join(tempfile.gettempdir(), 'x'), 'wb').write(bytes(200 << 20))"
     result = box(one, tmp_path)
     assert result.ending == "crashed"
     assert "File too large" in result.stderr
+    many = "import tempfile, os\nfor n in range(300): open(os.path.join(tempfile.gettempdir(), str(n)), 'w')"
+    monkeypatch.setattr(metering, "ENTRIES", 100)
+    assert box(f"{many}\nimport time; time.sleep(30)", tmp_path).reason == "100 files"
+
+
+DEEP = """
+import os, tempfile
+os.chdir(tempfile.gettempdir())
+for _ in range(3000):
+    os.mkdir("deep")
+    os.chdir("deep")
+os._exit(3)
+"""
+
+
+@needs_sandbox
+def test_what_is_hard_to_remove_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    hidden = (
+        "import os, tempfile\nd = tempfile.gettempdir() + '/hidden'\nos.mkdir(d)\nos.chmod(d, 0)\nos._exit(3)"
+    )
+    assert [box(code, tmp_path).ending for code in (DEEP, hidden)] in (["crashed"] * 2, ["files", "crashed"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tree_is_measured_whatever_its_depth(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(10_000))
+    (tmp_path / "link").symlink_to("/")
+    taken, entries = metering.size(tmp_path)
+    assert (taken >= 10_000, entries) == (True, 2)
+    deep = tmp_path / "deep"
+    subprocess.run(
+        [sys.executable, "-c", DEEP.replace("tempfile.gettempdir()", repr(str(tmp_path)))], check=False
+    )
+    assert deep.exists()
+    assert metering.size(tmp_path)[1] == metering.ENTRIES
+    isolation.remove(deep)
+    assert not deep.exists()
 
 
 @needs_sandbox
@@ -219,7 +258,7 @@ def test_only_plain_files_are_taken_out(tmp_path):
     (source / "folder").symlink_to("/etc")
     os.mkfifo(source / "pipe")
     target.mkdir()
-    boxing._copy(source, target)
+    boxing._copy(source, target, 3)
     assert sorted(one.relative_to(target).as_posix() for one in target.rglob("*")) == ["sub", "sub/kept"]
 
 

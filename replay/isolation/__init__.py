@@ -18,7 +18,7 @@ metering     what all of it uses, measured from outside
 from replay.isolation.boxed import call_in_sandbox
 from replay.isolation.child import announce, private_directory
 from replay.isolation.forks import ForkServer
-from replay.isolation.fresh import call
+from replay.isolation.fresh import call, remove
 from replay.isolation.results import ChildResult, Ending, memory_limit
 from replay.isolation.sandbox import Sandbox
 from replay.isolation.sandbox import lacking as sandbox_lacking
@@ -33,5 +33,6 @@ __all__ = [
     "call_in_sandbox",
     "memory_limit",
     "private_directory",
+    "remove",
     "sandbox_lacking",
 ]

@@ -52,19 +52,25 @@ def call_in_sandbox(
     started = time.perf_counter()
     with fresh.handed(request) as directory:
         limits = Limits.of(timeout, memory, stop)
-        meter = metering.Meter(limits.memory, (directory, *within.writable))
+        written = metering.allowed(directory)
+        meter = metering.Meter(limits.memory, written, (directory, *within.writable))
         limits = Limits(limits.seconds, limits.memory, limits.stop, meter)
-        with _started(within, target, environment, directory, terminal=terminal) as child:
+        confined = ["--confined", str(metering.TASKS), str(written), str(directory), target]
+        with _started(within, confined, environment, directory, terminal=terminal) as child:
             ending, reason = watch(_Boxed(child), limits, directory / "answer")
         return collect(directory, ending, reason, time.perf_counter() - started)
 
 
 @contextmanager
 def _started(
-    within: Sandbox, target: str, environment: Mapping[str, str | None], directory: Path, *, terminal: bool
+    within: Sandbox,
+    confined: list[str],
+    environment: Mapping[str, str | None],
+    directory: Path,
+    *,
+    terminal: bool,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The sandbox; after the block nothing of it runs any more."""
-    confined = ["--confined", str(metering.TASKS), str(metering.WRITTEN), str(directory), target]
     inner = fresh.python("-m", "replay.isolation", *confined)
     own = {"PYTHONPATH": fresh.checkout(), "TMPDIR": str(directory / "tmp")}
     variables = sandbox.variables({**own, **environment})

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,16 @@ def handed(request: Any) -> Iterator[Path]:
         (directory / "tmp").mkdir()
         yield directory
     finally:
+        remove(directory)
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory with all that is in it, also what a child has made hard to remove."""
+    with suppress(RecursionError):  # a tree that is too deep for Python's own
         shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists() and os.name == "posix":
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 
 def python(*arguments: str) -> list[str]:

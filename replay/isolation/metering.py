@@ -6,7 +6,10 @@ all descendants are counted. A sandbox that breaks a limit is ended from outside
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +21,9 @@ PROCESSES = 256
 TASKS = 4096
 """Processes and threads at a time."""
 WRITTEN = 8 << 30
-"""Bytes of files in the directories that outlive the sandbox; the same for a single file anywhere."""
+"""Bytes of files in the directories on the disk, but at most half of what is free there; the same for each file."""
+ENTRIES = 100_000
+"""Files and directories there."""
 RESERVE = 0.03
 """Share of the machine's memory that must stay free: what is in no process (pipes, files in memory) counts too."""
 
@@ -31,6 +36,7 @@ class Meter:
     """Measures the tree of processes under one, and the files in directories."""
 
     memory: float  # bytes
+    written: int  # bytes
     directories: tuple[Path, ...]
     _looked: float = field(default=0.0)
 
@@ -61,8 +67,16 @@ class Meter:
         if now - self._looked < _PERIOD:
             return None
         self._looked = now
-        written = sum(map(size, self.directories))
-        return ("files", f"{written / 1e9:.1f} GB written") if written > WRITTEN else None
+        written = 0
+        for directory in self.directories:
+            try:
+                taken, entries = size(directory)
+            except PermissionError:
+                return "files", "a directory that cannot be looked into"
+            if entries >= ENTRIES:
+                return "files", f"{ENTRIES} files"
+            written += taken
+        return ("files", f"{written / 1e9:.1f} GB written") if written > self.written else None
 
 
 def descendants(pid: int) -> list[int]:
@@ -76,16 +90,32 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def size(directory: Path) -> int:
-    """Bytes that the files under a directory take up on the disk."""
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-            except OSError:  # gone meanwhile
-                continue
-    return total
+def allowed(directory: Path) -> int:
+    """Bytes that may be written to a directory now."""
+    return min(WRITTEN, shutil.disk_usage(directory).free // 2)
+
+
+def size(directory: Path) -> tuple[int, int]:
+    """Bytes that the files under a directory take up on the disk, and how many there are, counted up to ENTRIES.
+
+    PermissionError for what cannot be looked into. A tree may be of any depth: nothing here goes down by recursion.
+    """
+    total, count, waiting = 0, 0, [os.fspath(directory)]
+    while waiting and count < ENTRIES:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for one in itertools.islice(entries, ENTRIES - count):
+                    count += 1
+                    total += one.stat(follow_symlinks=False).st_blocks * 512
+                    if one.is_dir(follow_symlinks=False):
+                        waiting.append(one.path)
+        except PermissionError:
+            raise
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return total, ENTRIES  # too deep to be any of ours
+            continue  # gone meanwhile
+    return total, count
 
 
 def _children(pid: int) -> list[int]:

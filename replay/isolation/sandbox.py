@@ -56,7 +56,7 @@ _OPTIONS = (
 _PASSED_ON = re.compile(
     r"^(?:LANG|LANGUAGE|LC_\w+|TZ|CC|CXX|CUDA_VISIBLE_DEVICES|CUDA_HOME|CUDA_PATH"
     r"|(?:OMP|MKL|KMP|GOMP)_\w+|ATEN_CPU_CAPABILITY|PYTHON(?:HASHSEED|OPTIMIZE|FAULTHANDLER)"
-    r"|TORCH(?:DYNAMO|INDUCTOR|_LOGS|_COMPILE|_FUNCTORCH)\w*|TRITON_(?:INTERPRET|DEBUG))$"
+    r"|(?!\w*_(?:DIR|PATH|OUT)$)TORCH(?:DYNAMO|INDUCTOR|_LOGS|_COMPILE|_FUNCTORCH)\w*|TRITON_(?:INTERPRET|DEBUG))$"
 )
 """Variables of the parent that a sandboxed child gets: how to compile and to print; no token, no address."""
 

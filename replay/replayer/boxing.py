@@ -22,6 +22,8 @@ from replay.trust import Admission
 
 LARGEST = 1 << 30
 """Bytes of a file of artifacts that is taken out of a sandbox."""
+DEEPEST = 16
+"""Levels of directories that are taken out."""
 
 
 def caller(request: Mapping[str, Any], shared: Sequence[Path]) -> Callable[..., isolation.ChildResult]:
@@ -51,20 +53,23 @@ def _artifacts(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tu
     if wanted is None:
         yield asked, ()
         return
-    with tempfile.TemporaryDirectory(prefix="replay-artifacts-", ignore_cleanup_errors=True) as name:
-        own = {**asked["instruments"], INSTRUMENT: {**wanted, "directory": name}}
-        yield {**asked, "instruments": own}, (Path(name),)
-        for folder in os.scandir(name):
+    made = Path(tempfile.mkdtemp(prefix="replay-artifacts-"))
+    try:
+        own = {**asked["instruments"], INSTRUMENT: {**wanted, "directory": str(made)}}
+        yield {**asked, "instruments": own}, (made,)
+        for folder in os.scandir(made):
             if folder.name.isdecimal() and folder.is_dir(follow_symlinks=False):
-                _copy(Path(folder.path), Path(wanted["directory"]) / folder.name)
+                _copy(Path(folder.path), Path(wanted["directory"]) / folder.name, DEEPEST)
+    finally:
+        isolation.remove(made)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, levels: int) -> None:
     """Plain files and directories. A link could lead anywhere, and reading a pipe never ends."""
     target.mkdir(exist_ok=True)
     for one in os.scandir(source):
         found = one.stat(follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            _copy(Path(one.path), target / one.name)
+        if stat.S_ISDIR(found.st_mode) and levels:
+            _copy(Path(one.path), target / one.name, levels - 1)
         elif stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST:
             shutil.copyfile(one.path, target / one.name, follow_symlinks=False)
