@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import hostile
 import pytest
 from bundles import plain_manifest, write_bundle
+from gold import assert_gold
 from processes import ROOT, run_at_terminal
 from programs import recorded
+from specimens import StandIn
 
 import replay
 from replay import isolation, trust
 from replay.bundle import BundleWriter, load
 from replay.cli import main
 from replay.errors import ReplayError, UntrustedError, UsageError
+from replay.findings.imports import Alarm, Code, Imported, Imports
+from replay.report.trust import draw_request
 from replay.trust import folder, key, places, policy, seals
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
@@ -447,3 +453,45 @@ def test_the_folder_is_where_the_platform_keeps_configuration(monkeypatch, tmp_p
 def test_no_test_sees_the_users_own_folder():
     assert Path(os.environ[folder.VARIABLE]).name.startswith("replay-tests-config-")
     assert seals.key.folder.path() == Path(os.environ[folder.VARIABLE])
+
+
+# --- what a person is shown
+
+
+def draw(bundle, found, standing):
+    stream = io.StringIO()
+    draw_request(bundle, standing, found, stream, lacking="bubblewrap is not installed")
+    return stream.getvalue()
+
+
+UNKNOWN = trust.Standing(
+    "unsealed", "from nobody that is known here: it has no seal", ("key: others may read it",)
+)
+
+
+def test_the_summary_looks_as_the_gold_file(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    found = Imports(
+        bundle="x.rec",
+        size=4000,
+        names=(
+            Imported("os", "system", "standard library", 1, "run commands"),
+            Imported("replay.shipping.functions", "make_function", "replay", 3),
+            Imported("torch.nn.modules.linear", "Linear", "torch", 0),
+            Imported("einops", "rearrange", "other", 0),
+        ),
+        alarms=tuple(Alarm(f"calls os.system('id {n}')", "it can run commands", n) for n in range(7)),
+        code=(Code("/home/ann/model.py", ("forward", "squash"), "source"), Code("", ("hidden",), "bytecode")),
+        unread="byte 12 is no opcode",
+    )
+    assert_gold("trust_request.txt", draw(StandIn(), found, UNKNOWN))
+
+
+def test_the_summary_cannot_steer_a_terminal():
+    evil = "a\x1b[31mred\x07\u202e\ncd"
+    frame = replace(StandIn().manifest.frame, function=evil, file=evil)
+    error = replace(StandIn().manifest.error, type=evil, message=evil)
+    bundle = StandIn(path=evil, manifest=replace(StandIn().manifest, frame=frame, error=error, writer=evil))
+    found = Imports(evil, 1, (Imported(evil, evil, "other", 1),), (Alarm(evil, evil, 0),), (), unread=evil)
+    shown = draw(bundle, found, trust.Standing("sealed", evil, (evil,)))
+    assert not {c for c in shown if not c.isprintable()} - {"\n"}

@@ -48,7 +48,7 @@ def draw_request(
         for one in imports.alarms[:ALARMS]:
             page.line(f"{shorten(one.what, NAMES)}: {one.why}", style="bold red", indent=4)
         if len(imports.alarms) > ALARMS:
-            page.line(f"... {count(len(imports.alarms) - ALARMS, 'more')}", indent=4)
+            page.line(f"... {len(imports.alarms) - ALARMS} more", indent=4)
     if imports.unread:
         page.line(f"Its values could not be read to their end: {imports.unread}", style="bold red")
     page.gap()
