@@ -165,6 +165,31 @@ def fails():
     torch.compile(lambda x: x + 1, backend=broken)(torch.ones(2))
 
 
+def test_what_is_made_from_the_users_own_bundle_is_sealed_and_nothing_else(own, tmp_path):
+    for source, kind in ((write_sealed, "own"), (write_bundle, "unsealed")):
+        with load(source(tmp_path / kind)) as bundle:
+            sign = trust.successor_signer(bundle)
+            with BundleWriter(tmp_path / kind, "made-from-it", sign=sign) as writer:
+                made = writer.commit(plain_manifest(config={}))
+        assert standing(made).kind == kind
+
+
+def test_a_recording_that_is_completed_later_stays_the_users_own(own, tmp_path):
+    (bundle,) = recorded(tmp_path / "made", recompiles, on="recompile", calls=True).bundles
+    with load(bundle) as opened:
+        assert opened.manifest.sequence.traffic is not None
+    assert standing(bundle).kind == "own"
+
+
+def recompiles():
+    import torch
+
+    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
+    for number in range(2):
+        for _ in range(3):
+            compiled(torch.ones(2), number)
+
+
 @pytest.mark.parametrize("part", ["manifest", "values"])
 def test_another_manifest_under_the_same_seal_is_not_the_users(own, tmp_path, part):
     with load(write_sealed(tmp_path)) as bundle:

@@ -12,7 +12,7 @@ Nothing here asks a person or replays; reading a bundle's standing runs nothing 
 
 from replay.trust.places import Place, forget, trusted_places, vouch_for
 from replay.trust.policy import Admission, admit
-from replay.trust.seals import signer
+from replay.trust.seals import signer, successor_signer
 from replay.trust.standing import Standing, standing_of
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "forget",
     "signer",
     "standing_of",
+    "successor_signer",
     "trusted_places",
     "vouch_for",
 ]

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from replay import isolation
 from replay.errors import UntrustedError, UsageError
-from replay.trust.standing import Sealed, Standing, standing_of
+from replay.trust.seals import Sealed
+from replay.trust.standing import Standing, standing_of
 
 
 @dataclass(frozen=True, slots=True)

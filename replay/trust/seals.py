@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from replay.errors import ReplayError
 from replay.trust import key
@@ -16,6 +17,22 @@ from replay.trust import key
 _PURPOSE = b"torch-replay bundle\0"
 
 log = logging.getLogger("replay")
+
+
+class Sealed(Protocol):
+    """What counts of a `replay.bundle.Bundle`."""
+
+    @property
+    def path(self) -> str:
+        """The name that it was opened by."""
+
+    @property
+    def sealed(self) -> bytes:
+        """The digest that its seal is for; empty where it has none."""
+
+    @property
+    def seal(self) -> str:
+        """The seal; empty where it has none."""
 
 
 def signer() -> Callable[[bytes], str] | None:
@@ -26,6 +43,17 @@ def signer() -> Callable[[bytes], str] | None:
         log.info("replay: bundles are not sealed as your own: %s", error)
         return None
     return lambda digest: _seal(own, digest)
+
+
+def successor_signer(bundle: Sealed) -> Callable[[bytes], str] | None:
+    """What seals a bundle that is made from this one: the same key if this one is the user's own, else nothing.
+
+    To seal what was made from somebody else's bundle would vouch for what they wrote.
+    """
+    try:
+        return signer() if is_own(bundle.sealed, bundle.seal) else None
+    except ReplayError:
+        return None
 
 
 def is_own(digest: bytes, seal: str) -> bool:

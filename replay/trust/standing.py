@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from replay.errors import ReplayError
 from replay.trust import places, seals
+from replay.trust.seals import Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +22,6 @@ class Standing:
     def trusted(self) -> bool:
         """Whether its code may run here at once."""
         return self.kind in ("own", "place")
-
-
-class Sealed(Protocol):
-    """What counts of a `replay.bundle.Bundle`."""
-
-    @property
-    def path(self) -> str:
-        """The name that it was opened by."""
-
-    @property
-    def sealed(self) -> bytes:
-        """The digest that its seal is for; empty where it has none."""
-
-    @property
-    def seal(self) -> str:
-        """The seal; empty where it has none."""
 
 
 def standing_of(bundle: Sealed) -> Standing:
