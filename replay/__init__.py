@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RecordingWarning,
         ReplayError,
         UnsupportedTorchError,
+        UntrustedError,
         UsageError,
     )
     from replay.explanation import explain
@@ -55,6 +56,7 @@ __all__ = [
     "ReplayError",
     "Triage",
     "UnsupportedTorchError",
+    "UntrustedError",
     "UsageError",
     "__version__",
     "ablate",
@@ -82,6 +84,7 @@ _HOMES = {
     "ReplayError": "replay.errors",
     "Triage": "replay.findings.triage",
     "UnsupportedTorchError": "replay.errors",
+    "UntrustedError": "replay.errors",
     "UsageError": "replay.errors",
     "ablate": "replay.ablation",
     "backends": "replay.torch_adapter.backends",

@@ -4,6 +4,7 @@ ReplayError                   a person can act on the message
 ├── UsageError                an option or argument that cannot be honoured
 ├── BundleError               the file is not a readable bundle
 │   └── FormatVersionError    written by a newer replay
+├── UntrustedError            nobody vouches for the bundle, and there is no sandbox for it
 ├── MissingError              the recording or this machine lacks something
 └── UnsupportedTorchError     this torch has no hook that we know
 
@@ -29,6 +30,17 @@ class BundleError(ReplayError):
 
 class FormatVersionError(BundleError):
     """The bundle was written by a newer `replay` than this one."""
+
+
+class UntrustedError(ReplayError):
+    """Nobody vouches for the bundle, and it is not replayed in a sandbox; nothing of it has run.
+
+    `lacking`: why there is no sandbox.
+    """
+
+    def __init__(self, message: str, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 class MissingError(ReplayError):

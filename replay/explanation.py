@@ -47,6 +47,8 @@ def explain(
     timeout: float | None = TIMEOUT,
     isolate: bool = True,
     verbose: int = 0,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
 ) -> Explanation:
     """Replay the frame of a bundle and say what became of it: graphs, graph breaks, guards, inlined functions.
 
@@ -72,7 +74,7 @@ def explain(
         "fake": fake,
         "logs": logs,
     }
-    how = _How(options, timeout, isolate, verbose)
+    how = _How(options, timeout, isolate, verbose, trust, sandbox)
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
     try:
         return _explain(opened, how)
@@ -89,6 +91,8 @@ class _How:
     timeout: float | None
     isolate: bool
     verbose: int
+    trust: bool | None
+    sandbox: bool | None
 
     def observe(self, bundle: Bundle, **changed: Any) -> Observed:
         return observe(
@@ -98,6 +102,8 @@ class _How:
             timeout=self.timeout,
             isolate=self.isolate,
             verbose=self.verbose,
+            trust=self.trust,
+            sandbox=self.sandbox,
         )
 
 

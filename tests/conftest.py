@@ -5,10 +5,14 @@ Cheap on purpose (microseconds), and it never imports torch: a test that does no
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +25,22 @@ _PYTEST_OWN = frozenset({"PYTEST_CURRENT_TEST"})
 
 # The hook as torch defined it; filled by the first look after torch's convert_frame was imported.
 _original_call: list[Any] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The tests, and what they start, have a key and trusted directories of their own, never the user's."""
+    folder = tempfile.mkdtemp(prefix="replay-tests-config-")
+    config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    os.environ["TORCH_REPLAY_CONFIG"] = folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the tests write and `recordings/` are trusted: a test of the sandbox, or of a refusal, says so."""
+    from replay import trust
+
+    trust.vouch_for(tmp_path_factory.getbasetemp())
+    trust.vouch_for(Path(__file__).parent.parent / "recordings")
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def main() -> None:
     for path in sorted(folder.glob("*.rec")):
         for backend in backends:
             chosen = None if backend == "recorded" else backend
-            outcome = replay.run(path, backend=chosen, isolate=path.stem in ALONE)
+            outcome = replay.run(path, backend=chosen, isolate=path.stem in ALONE, trust=True)
             outcomes[f"{path.stem} {backend}"] = asdict(outcome)
     json.dump(outcomes, sys.stdout)
 

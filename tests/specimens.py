@@ -168,6 +168,8 @@ class StandIn:
     manifest: Manifest = MANIFEST
     path: str = "failures/forward_Unsupported_5.rec"
     size: int = 3_150_000
+    seal: str = ""
+    sealed: bytes = b""
     texts: Mapping[str, str] = field(default_factory=lambda: {MODEL: MODEL_TEXT, OPS: OPS_TEXT})
 
     def source_for(self, filename: str) -> str | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
-from bundles import write_bundle
+from bundles import plain_manifest, write_bundle
 
 from replay import recording
-from replay.bundle import FORMAT, LEDGER, archive, layout, manifest
+from replay.bundle import FORMAT, LEDGER, BundleWriter, archive, layout, load, manifest, rewritten
 
 TEXT = Path(__file__).parents[1].joinpath("docs", "bundle-format.md").read_text(encoding="utf-8")
 
@@ -89,3 +91,30 @@ def test_headers_are_as_they_are_specified(tmp_path):
             assert info.external_attr >> 16 == 0o100644
             assert (info.create_system, info.create_version, info.extract_version) == (3, 45, 20)
             assert info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+def test_the_seal_is_made_as_specified(tmp_path):
+    made = []
+
+    def sign(digest):
+        made.append(digest)
+        return "5ea1" * 16
+
+    with BundleWriter(tmp_path, "sealed", sign=sign) as writer:
+        path = writer.commit(dataclasses.replace(plain_manifest(), seal="of another file"))
+    with zipfile.ZipFile(path) as bundle:
+        data = bundle.read(layout.MANIFEST)
+    assert "the last 64 bytes of" in TEXT
+    assert (data[-64:], list(msgspec.msgpack.decode(data))[-1]) == (b"5ea1" * 16, "seal")
+    assert made == [hashlib.sha256(data[:-64]).digest()]
+    with load(path) as opened:
+        assert (opened.seal, opened.sealed) == ("5ea1" * 16, made[0])
+
+
+def test_a_bundle_that_is_written_again_has_no_seal(tmp_path):
+    with BundleWriter(tmp_path, "x", sign=lambda digest: "5ea1" * 16) as writer:
+        first = writer.publish(plain_manifest())
+    with load(first.path) as bundle:
+        again = rewritten(bundle, bundle.manifest, first)
+    with load(again.path) as bundle:
+        assert (bundle.seal, bundle.sealed, bundle.manifest.seal) == ("", b"", "")

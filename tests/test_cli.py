@@ -44,6 +44,8 @@ DEFAULTS = {
     "pdb": False,
     "isolate": True,
     "verbose": 0,
+    "trust": None,
+    "sandbox": None,
 }
 
 
@@ -118,7 +120,8 @@ def test_a_bundle_alone_is_replayed_as_recorded(replayer):
         (["--without", "calls,env.A", "--without", "backward"], {"without": ("calls", "env.A", "backward")}),
         (["--timeout", "0"], {"timeout": 0.0}),
         (["--pdb"], {"pdb": True, "isolate": False}),
-        (["--trust"], {}),
+        (["--trust"], {"trust": True}),
+        (["--no-sandbox"], {"sandbox": False}),
         (["--no-isolate"], {"isolate": False}),
         (["--isolate"], {}),
         (["-vv"], {"verbose": 2}),

@@ -21,12 +21,14 @@ FLOORS = {
     "plain": 0,
     "recording": 0,
     "bundle": 1,
+    "opcodes": 1,
     "fingerprint": 1,
     "selection": 1,
     "source": 1,
     "isolation": 2,
     "torch_adapter": 2,
     "shipping": 3,
+    "trust": 3,
     "recorder": 4,
     "replayer": 4,
     "explanation": 5,
@@ -35,6 +37,7 @@ FLOORS = {
     "profiling": 5,
     "script": 5,
     "ablation": 5,
+    "contents": 5,
     "report": 6,
     "cli": 7,
     "__main__": 7,
@@ -169,6 +172,7 @@ import replay.explanation, replay.report.explanation
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.findings.triage
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
+import replay.trust, replay.cli.trust, replay.cli.trusting, replay.report.trust
 import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"

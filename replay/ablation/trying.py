@@ -31,6 +31,8 @@ def ablate(
     jobs: int | None = None,
     timeout: float | None = TIMEOUT,
     heard: Heard | None = None,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
     **options: Any,
 ) -> Ablation:
     """Find which of the recorded settings the failure of a bundle needs.
@@ -40,7 +42,8 @@ def ablate(
     "reproduced". The result is 1-minimal: without any one of the needed settings the failure does not come.
 
     `options`: as `run` takes them; what they choose is fixed, and so is what `without` leaves out. `jobs`: trials side
-    by side; None: as many as there are processors. `timeout`: seconds for each trial.
+    by side; None: as many as there are processors. `timeout`: seconds for each trial. `trust`, `sandbox`: as `run`
+    takes them.
 
     Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured, ReplayError if not
     even the replay with all settings can be run.
@@ -50,7 +53,7 @@ def ablate(
             raise TypeError(f"ablate() has no option {name!r}: each trial is a process of its own")
     opened = bundle if isinstance(bundle, Bundle) else load(bundle)
     try:
-        with Trials(opened, jobs=jobs, timeout=timeout) as trials:
+        with Trials(opened, jobs=jobs, timeout=timeout, trust=trust, sandbox=sandbox) as trials:
             return _Search(opened, trials, options, heard or (lambda trials, left: None)).run()
     finally:
         if not isinstance(bundle, Bundle):

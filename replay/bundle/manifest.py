@@ -5,6 +5,7 @@ The archive around it, digests and files live elsewhere. Nothing here runs code 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -34,6 +35,9 @@ The version grows when an older `replay` would misread the file: a field changes
 set of words (`Stage`, `Event`, ...) gets a new one, the framing changes. A new field with a default does not
 count: readers ignore fields that they do not know.
 """
+
+SEAL = 64
+"""Characters of a seal: 32 bytes in hexadecimal."""
 
 MAX_DEPTH = 64
 """Containers in containers; what nests deeper could not be read on a short stack."""
@@ -93,9 +97,27 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def encode(manifest: Manifest) -> bytes:
-    """The bytes of `manifest.msgpack`. Raises as `to_plain`."""
-    return msgspec.msgpack.encode({"format": FORMAT, **to_plain(manifest)})
+def encode(manifest: Manifest, sign: Callable[[bytes], str] | None = None) -> bytes:
+    """The bytes of `manifest.msgpack`. Raises as `to_plain`.
+
+    `sign`: gives the seal, SEAL characters, for a digest of all that goes before it. A seal that the manifest had in
+    another file is left out: it would be wrong here.
+    """
+    plain = {"format": FORMAT, **to_plain(manifest)}
+    plain.pop("seal")
+    if sign is None:
+        return msgspec.msgpack.encode({**plain, "seal": ""})
+    data = msgspec.msgpack.encode({**plain, "seal": "0" * SEAL})[:-SEAL]
+    seal = sign(hashlib.sha256(data).digest()).encode("ascii")
+    if len(seal) != SEAL:
+        raise ValueError(f"a seal has {SEAL} characters, not {len(seal)}")
+    return data + seal
+
+
+def sealed(data: bytes, manifest: Manifest) -> bytes:
+    """The digest that the seal of a manifest with these bytes is for; empty where it has none at its end."""
+    seal = manifest.seal.encode()
+    return hashlib.sha256(data[:-SEAL]).digest() if len(seal) == SEAL and data.endswith(seal) else b""
 
 
 def decode(

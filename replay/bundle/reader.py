@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from replay.bundle import layout
 from replay.bundle.archive import FramingError, Record, read_directory
-from replay.bundle.manifest import check_format, decode, plain_text
+from replay.bundle.manifest import check_format, decode, plain_text, sealed
 from replay.bundle.recognition import explain
 from replay.bundle.references import find_broken_reference
 from replay.errors import BundleError, MissingError
@@ -31,8 +31,8 @@ def load(path: str | os.PathLike[str]) -> Bundle:
     """
     file = _File(os.fspath(path))
     try:
-        records, manifest = _open(file)
-        bundle = Bundle(file, records, manifest)
+        records, data, manifest = _open(file)
+        bundle = Bundle(file, records, manifest, data)
         for name in records:
             if not layout.is_blob(name):
                 bundle.check(name)
@@ -45,14 +45,20 @@ def load(path: str | os.PathLike[str]) -> Bundle:
 class Bundle:
     """An open bundle; `load` makes it. A context manager; a forgotten one closes itself. For one thread.
 
-    `path` is the name that it was opened by, `size` the file's in bytes. Methods raise BundleError where
-    bytes are not those that were recorded, and MissingError where the bundle lacks what is asked for.
+    `path` is the name that it was opened by, `size` the file's in bytes, `digest` the sha256 of its manifest, which
+    holds those of all code. `seal` was made by the recording user's key for `sealed`; both may be empty.
+
+    Methods raise BundleError where bytes are not those that were recorded, and MissingError where the bundle lacks what
+    is asked for.
     """
 
-    def __init__(self, file: _File, records: Mapping[str, Record], manifest: Manifest) -> None:
+    def __init__(self, file: _File, records: Mapping[str, Record], manifest: Manifest, data: bytes) -> None:
         self.path = file.path
         self.size = file.size
         self.manifest = manifest
+        self.seal = manifest.seal
+        self.sealed = sealed(data, manifest)
+        self.digest = hashlib.sha256(data).hexdigest()
         self._file = file
         self._records = records
         self._map: mmap.mmap | None = None
@@ -192,8 +198,8 @@ class _File:
         self._close()
 
 
-def _open(file: _File) -> tuple[dict[str, Record], Manifest]:
-    """The entries and the manifest, once framing, names, sizes and references have been found right."""
+def _open(file: _File) -> tuple[dict[str, Record], bytes, Manifest]:
+    """The entries, the manifest's bytes and the manifest, once framing, names, sizes and references are found right."""
     seen = None
     if file.size >= layout.COMMENT_SIZE:
         seen = layout.read_comment(file.read(file.size - layout.COMMENT_SIZE, layout.COMMENT_SIZE))
@@ -210,9 +216,10 @@ def _open(file: _File) -> tuple[dict[str, Record], Manifest]:
         _check_limits(file.path, record)
     if not records or records[0].name != layout.README or layout.MANIFEST not in known:
         raise BundleError(f"{file.path}: the bundle lacks {layout.README} or {layout.MANIFEST}; {_AGAIN}")
-    manifest = _read_manifest(file, known[layout.MANIFEST], version, digest)
+    data = _manifest_data(file, known[layout.MANIFEST], digest)
+    manifest = decode(data, version, file.path)
     _check_entries(file.path, manifest, known)
-    return known, manifest
+    return known, data, manifest
 
 
 def _check_limits(path: str, record: Record) -> None:
@@ -231,11 +238,11 @@ def _check_limits(path: str, record: Record) -> None:
         raise BundleError(f"{path}: this archive {fault}, as no bundle of replay does; do not trust it")
 
 
-def _read_manifest(file: _File, record: Record, version: int, digest: str) -> Manifest:
+def _manifest_data(file: _File, record: Record, digest: str) -> bytes:
     data = b"".join(_pieces(file, record))
     if hashlib.sha256(data).hexdigest() != digest:
         raise _damaged(file.path, layout.MANIFEST)
-    return decode(data, version, file.path)
+    return data
 
 
 def _check_entries(path: str, manifest: Manifest, records: Mapping[str, Record]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,11 +26,15 @@ class BundleWriter:
     is full or the directory refuses, and ValueError for what a caller should not ask; a method that raised
     has added nothing, so that a recorder can leave out what it could not read and go on. For one thread.
     Not `durable`: commit does not wait for the disk; the bundle survives this process, perhaps not a power cut.
+    `sign`: makes the seal, see `manifest.encode`; only who has made all of the content may seal it.
     """
 
-    def __init__(self, directory: Path, stem: str, *, durable: bool = True) -> None:
+    def __init__(
+        self, directory: Path, stem: str, *, durable: bool = True, sign: Callable[[bytes], str] | None = None
+    ) -> None:
         self._file = PendingFile(directory, stem, ".rec")
         self._durable = durable
+        self._sign = sign
         self._pool: ThreadPoolExecutor | None = None  # of one thread, from the first large blob on
         self._alone = False  # threads are refused
         self._records: list[Record] = []
@@ -110,7 +114,7 @@ class BundleWriter:
         manifest = dataclasses.replace(manifest, entries=dict(self._entries))
         if (broken := find_broken_reference(manifest)) is not None:
             raise ValueError(f"manifest: {broken}")
-        data = encode(manifest)
+        data = encode(manifest, self._sign)
         if len(data) > layout.MAX_MANIFEST:
             raise ValueError(f"manifest: {len(data)} bytes are more than {layout.MAX_MANIFEST}")
         self._add(layout.MANIFEST, data)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust
 
 
 def run(path: Path, *, as_json: bool, quiet: bool, verbose: int, **options: Any) -> int:
@@ -17,6 +18,7 @@ def run(path: Path, *, as_json: bool, quiet: bool, verbose: int, **options: Any)
     from replay.bundle import load
 
     bundle = load(path)  # first, and without torch: an unreadable file is told at once
+    options |= settle_trust(bundle, trust=options["trust"], sandbox=options["sandbox"])
     state = {"trials": 0, "left": 0}
 
     def heard(trials: int, left: int) -> None:

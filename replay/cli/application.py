@@ -23,6 +23,7 @@ VERBS = {
     "explain": "replay.cli.explain",
     "profile": "replay.cli.profile",
     "recompiles": "replay.cli.recompiles",
+    "trust": "replay.cli.trust",
 }
 
 DEFAULT = "replay"
@@ -35,6 +36,7 @@ SUMMARIES = {
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
     "profile": "Where its time goes: compiling by phase, running, operators.",
     "recompiles": "Why it is compiled again and again.",
+    "trust": "Directories whose bundles are replayed at once, whoever made them.",
 }
 
 EXIT_CODES = """\b

@@ -11,12 +11,13 @@ import click
 
 from replay.cli import exits, progress
 from replay.cli.options import settle, with_options
+from replay.cli.trusting import settle_trust
 from replay.cli.values import bundle_path
 
 
 @click.command("explain")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@with_options(without=("artifacts", "as_json", "compare", "pdb", "quiet", "tolerance", "trust", "verbose"))
+@with_options(without=("artifacts", "as_json", "compare", "pdb", "quiet", "tolerance", "verbose"))
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Every input, guard and inlined function.")
 def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
@@ -29,9 +30,11 @@ def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
     bundle = load(path)
     from replay.explanation import explain
 
+    given = settle(options)
+    given |= settle_trust(bundle, trust=given["trust"], sandbox=given["sandbox"], isolate=given["isolate"])
     what = f"explaining {bundle.manifest.frame.function}"
     with progress.shown(what), redirect_stdout(sys.stderr):
-        explained = explain(bundle, **settle(options))
+        explained = explain(bundle, **given)
     if as_json:
         from replay.report.plain import explanation_json
 

@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from replay.cli import exits
 from replay.cli.values import bundle_path
 
+if TYPE_CHECKING:
+    from replay.bundle import Bundle
+
 
 @click.command("inspect")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
-@click.option("--json", "as_json", is_flag=True, help="Print the whole manifest as one JSON object.")
-def command(path: Path, as_json: bool) -> int:
+@click.option("--imports", is_flag=True, help="What loading its values would import and call.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
+def command(path: Path, imports: bool, as_json: bool) -> int:
     """Show what is inside a bundle: failure, source, inputs, config, environment.
 
     Runs no code from the bundle and imports no torch.
     """
     from replay.bundle import load
+    from replay.trust import standing_of
 
     bundle = load(path)
-    if as_json:
+    standing = standing_of(bundle)
+    if imports:
+        _show_imports(bundle, as_json=as_json)
+    elif as_json:
         from replay.report.plain import manifest_json
 
-        exits.emit(manifest_json(bundle.manifest, path=str(path), size=bundle.size))
+        exits.emit(manifest_json(bundle.manifest, path=str(path), size=bundle.size, standing=standing))
     else:
         from replay.report.inspection import draw_inspection
 
-        exits.write_result(lambda stream: draw_inspection(bundle, stream))
+        exits.write_result(lambda stream: draw_inspection(bundle, stream, standing=standing))
     return 0
+
+
+def _show_imports(bundle: Bundle, *, as_json: bool) -> None:
+    from replay.contents.imports import imports_of
+
+    found = imports_of(bundle)
+    if as_json:
+        from replay.report.plain import imports_json
+
+        exits.emit(imports_json(found))
+    else:
+        from replay.report.imports import draw_imports
+
+        exits.write_result(lambda stream: draw_imports(found, stream))

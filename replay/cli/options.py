@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from replay.cli import exits
+from replay.cli import exits, trusting
 from replay.cli.values import (
     assignment,
     at_least_one,
@@ -119,12 +119,7 @@ OPTIONS: Sequence[Callable[[Any], Any]] = (
         help="Give up after this; 0: never.",
     ),
     click.option("--pdb", is_flag=True, help="Debugger where it fails; implies --no-isolate."),
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Accepted, and without effect yet: a replay runs code from the bundle. A later version will "
-        "ask for this where a bundle needs more than the frame's own code.",
-    ),
+    *trusting.OPTIONS,
     click.option(
         "--isolate/--no-isolate",
         default=None,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust, with_trust
 from replay.cli.values import at_least_one, bundle_path, seconds
 
 
@@ -43,6 +44,7 @@ from replay.cli.values import at_least_one, bundle_path, seconds
     show_default="600",
     help="Give up on a backend after this; 0: never.",
 )
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as one JSON object.")
 @click.option("-v", "--verbose", count=True, help="Phases and operators of every backend.")
 def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
@@ -57,6 +59,7 @@ def command(path: Path, as_json: bool, verbose: int, **options: Any) -> int:
     from replay.bundle import load
 
     bundle = load(path)  # first, and without torch: an unreadable file is told at once
+    options |= settle_trust(bundle, trust=options["trust"], sandbox=options["sandbox"])
     from replay.profiling import profile
 
     with ExitStack() as shown:

@@ -11,6 +11,7 @@ import click
 
 from replay.cli import exits, progress
 from replay.cli.options import settle, with_options
+from replay.cli.trusting import settle_trust
 from replay.cli.values import bundle_path
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def command(
     as_json: bool,
     quiet: bool,
     verbose: int,
-    trust: bool,
     ablate: bool,
     **options: Any,
 ) -> int:
@@ -72,6 +72,9 @@ def _run(path: Path, *, quiet: bool, verbose: int, **options: Any) -> Outcome:
     from replay.bundle import load
 
     bundle = load(path)  # first, and without torch: an unreadable file is told at once
+    options |= settle_trust(
+        bundle, trust=options["trust"], sandbox=options["sandbox"], isolate=options["isolate"]
+    )
     from replay.replayer import run
 
     # In this process the replayed code may print: that is no result of ours. A debugger needs the terminal itself.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust, with_trust
 from replay.cli.values import at_least_one, bundle_path, seconds
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     default=None,
     help="Hold every replay's numbers against uncompiled code.  [default: where the recording is of a success]",
 )
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print the triage as one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict's sentence alone.")
 @click.option("-v", "--verbose", count=True, help="All notes and all drift.")
@@ -59,6 +61,8 @@ def command(
     jobs: int | None,
     bisect: bool,
     compare: bool | None,
+    trust: bool,
+    sandbox: bool | None,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -76,6 +80,7 @@ def command(
     from replay.bundle import load
 
     with load(path) as bundle:  # first, and without torch: an unreadable file is told at once
+        vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
         from replay.diagnosis import triage
 
         state = [f"triage of {bundle.manifest.frame.function}"]
@@ -92,6 +97,7 @@ def command(
                 bisect=bisect,
                 compare=compare,
                 heard=heard,
+                **vouched,
             )
     _show(found, as_json=as_json, verbose=-1 if quiet else verbose)
     return exits.STATUS_CODES["missing"] if found.fault == "unknown" else 0

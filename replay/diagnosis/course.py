@@ -37,6 +37,8 @@ def triage(
     bisect: bool = True,
     compare: bool | None = None,
     heard: Callable[[Progress], None] | None = None,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
 ) -> Triage:
     """Say which part of torch.compile is at fault for what a bundle recorded, or that the program is.
 
@@ -44,7 +46,8 @@ def triage(
     `backends`: those instead of the usual ones; "+NAME": added to them. `timeout`: seconds for each replay; None or 0:
     no limit. `jobs`: how many at a time; None: as many as there are processors. `bisect`: go on to the pass or the
     lowering of Inductor. `compare`: hold the numbers of every replay against uncompiled code, as `run` does; None: only
-    where the recording is of a success. `heard`: called whenever a replay ends, from this thread.
+    where the recording is of a success. `heard`: called whenever a replay ends, from this thread. `trust`,
+    `sandbox`: as `replay.run` takes them.
 
     A replay that fails to start, hangs, crashes or runs out of memory is a row of the result. Raises BundleError for an
     unreadable file, UsageError for an argument that cannot be honoured. Prints nothing.
@@ -58,7 +61,7 @@ def triage(
         if compare is None:
             compare = opened.manifest.event == "success"
         planned = ladder.plan(opened.manifest, backends, compare=compare)
-        with Trials(opened, jobs=jobs, timeout=timeout) as trials:
+        with Trials(opened, jobs=jobs, timeout=timeout, trust=trust, sandbox=sandbox) as trials:
             return _Climb(opened, trials, heard).run(planned, bisect=bisect)
     finally:
         if not isinstance(bundle, Bundle):

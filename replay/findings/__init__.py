@@ -7,4 +7,5 @@ ablation     which recorded settings a failure needs
 explanation  what the compiler made of a frame
 profile      where a frame's time goes
 backends     what torch.compile can compile with
+imports      what loading a bundle's values would import and call
 """

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,16 @@ def handed(request: Any) -> Iterator[Path]:
         (directory / "tmp").mkdir()
         yield directory
     finally:
+        remove(directory)
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory with all that is in it, also what a child has made hard to remove."""
+    with suppress(RecursionError):  # a tree that is too deep for Python's own
         shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists() and os.name == "posix":
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 
 def python(*arguments: str) -> list[str]:
@@ -112,10 +121,15 @@ def _stop(child: subprocess.Popen[bytes], *, leads: bool) -> None:
     child.wait()
 
 
+def checkout() -> str | None:
+    """The directory that this very `replay` is imported from; None where it is installed among the packages."""
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    return None if root in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} else root
+
+
 def _search_path() -> dict[str, str]:
     """So that the child finds this very `replay` where it is not installed; nothing else of sys.path."""
-    root = str(Path(__file__).resolve().parent.parent.parent)
-    if root in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+    root, before = checkout(), os.environ.get("PYTHONPATH", "")
+    if root is None:
         return {}
-    before = os.environ.get("PYTHONPATH", "")
     return {"PYTHONPATH": os.pathsep.join([root, before]) if before else root}

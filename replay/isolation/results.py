@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import threading
 import time
 from dataclasses import dataclass
@@ -12,8 +13,14 @@ from typing import Any, Literal, Protocol
 
 import msgpack
 
-Ending = Literal["answered", "crashed", "timeout", "memory", "stopped"]
-"""How a child ended. `crashed`: without an answer, by a signal or an exit code; `stopped`: nobody waits any more."""
+Ending = Literal["answered", "crashed", "timeout", "memory", "processes", "files", "stopped"]
+"""How a child ended. `crashed`: without an answer, by a signal or an exit code; `stopped`: nobody waits any more.
+
+`processes` and `files`: of a sandbox that had too many of them, or wrote too much.
+"""
+
+Broken = tuple[Ending, str]
+"""A limit that was broken, and how much was used."""
 
 POLL = 0.02
 """Seconds between two looks at the child."""
@@ -21,6 +28,8 @@ MEMORY_SHARE = 0.9
 """A child may use this share of the machine's memory before it is stopped."""
 TAIL = 8_000
 """Characters of a child's standard error that are kept."""
+ANSWER = 256 << 20
+"""Bytes of a child's answer, at most."""
 LINGER = 10.0
 """Seconds that a child may take to end after its answer: a thread of the user's may never end."""
 
@@ -44,11 +53,26 @@ class Limits:
     seconds: float = float("inf")
     memory: float = float("inf")  # bytes
     stop: threading.Event | None = None
+    meter: Meter | None = None  # of a sandbox; else the child's own memory is what counts
 
     @classmethod
     def of(cls, timeout: float | None, memory: int | None, stop: threading.Event | None) -> Limits:
         """None or 0 seconds: no limit. None bytes: a share of the machine's."""
         return cls(timeout or float("inf"), memory or memory_limit() or float("inf"), stop)
+
+    def broken(self, pid: int) -> Broken | None:
+        """What a child with this id uses too much of, if it does."""
+        if self.meter is not None:
+            return self.meter.broken(pid)
+        used = resident(pid)
+        return ("memory", f"{used / 1e9:.1f} GB") if used > self.memory else None
+
+
+class Meter(Protocol):
+    """What measures more than one process."""
+
+    def broken(self, pid: int) -> Broken | None:
+        """The limit that a child and its own children break, if they do."""
 
 
 class Child(Protocol):
@@ -60,7 +84,7 @@ class Child(Protocol):
         """Its exit code, negative for a signal, if it ends within that time."""
 
 
-def watch(child: Child, limits: Limits, answer: Path) -> tuple[Ending, str]:
+def watch(child: Child, limits: Limits, answer: Path) -> Broken:
     """Wait until the child ends, has answered and lingers, or breaks a limit; it is not stopped here."""
     started = time.perf_counter()
     answered: float | None = None
@@ -77,9 +101,9 @@ def watch(child: Child, limits: Limits, answer: Path) -> tuple[Ending, str]:
             return "stopped", "nobody waits for it any more"
         if now - started > limits.seconds:
             return "timeout", f"{limits.seconds:g} s"
-        used = _resident(child.pid)
-        if used > limits.memory:
-            return "memory", f"{used / 1e9:.1f} GB"
+        broken = limits.broken(child.pid)
+        if broken is not None:
+            return broken
 
 
 def collect(directory: Path, ending: Ending, reason: str, seconds: float) -> ChildResult:
@@ -114,7 +138,7 @@ def _describe(code: int) -> str:
         return f"signal {-code}"
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Bytes of memory that a process uses; 0 where the platform does not say."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
@@ -124,14 +148,30 @@ def _resident(pid: int) -> int:
 
 
 def _answer(directory: Path) -> Any:
+    data = _read(directory / "answer", ANSWER)
     try:
-        return msgpack.unpackb((directory / "answer").read_bytes(), strict_map_key=False)
-    except FileNotFoundError:
+        return msgpack.unpackb(data, strict_map_key=False) if data else None
+    except (ValueError, msgpack.UnpackException):  # not what `child.serve` writes: something else did
         return None
 
 
 def _text(path: Path) -> str:
+    return _read(path, -8 * TAIL).decode("utf-8", errors="replace")
+
+
+def _read(path: Path, most: int) -> bytes:
+    """A child's file, if it is a plain one: a hostile child leaves links and pipes. Below zero: so much of its end.
+
+    A file that is longer than `most` is none of ours, and reads as if it were not there.
+    """
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(path, flags), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or (0 < most < found.st_size):
+                return b""
+            if most < 0:
+                file.seek(max(0, found.st_size + most))
+            return file.read(abs(most))
+    except OSError:
+        return b""

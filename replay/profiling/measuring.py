@@ -53,6 +53,8 @@ def profile(
     trace: str | os.PathLike[str] | None = None,
     timeout: float | None = TIMEOUT,
     heard: Heard | None = None,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
 ) -> Profile:
     """Measure how long a bundle's frame takes to compile and to run.
 
@@ -60,6 +62,7 @@ def profile(
     measured first. `backward`: differentiate the output too; None: as recorded. `seconds`, `repeat`: a frame is run
     for so long, and so often, at most (five times, if that does not take far longer). `trace`: write a Chrome trace to
     this file (`.json` or `.json.gz`). `timeout`: seconds for each process. `heard(what)` is called ahead of each.
+    `trust`, `sandbox`: as `replay.run` takes them.
 
     A backend under which the frame fails, hangs or crashes is a row with its error. Raises BundleError for an
     unreadable file, UsageError for an argument that makes no sense.
@@ -70,7 +73,7 @@ def profile(
     busy = _busy()
     asked = _Asked(seconds, repeat, trace is not None, {"backward": backward, "device": device})
     try:
-        with Trials(opened, jobs=1, timeout=timeout) as trials:
+        with Trials(opened, jobs=1, timeout=timeout, trust=trust, sandbox=sandbox) as trials:
             session = _Session(opened, trials, asked, heard or (lambda what: None), notes=busy)
             rows = session.measure_all(_chosen(opened, backends))
         found = _summed_up(opened, session, rows)
@@ -202,7 +205,7 @@ class _Session:
             "compiles_only": compiles_only,
             "trace": self.asked.trace,
         }
-        [trial] = self.trials.run([Trial(options, {"profile": watch})])
+        [trial] = self.trials.run([Trial(options, {"profile": watch}, shared=(Path(caches),))])
         return trial
 
     def _row(self, backend: str, trial: Trial, found: Mapping[str, Any]) -> Measured:

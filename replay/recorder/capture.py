@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from replay import shipping
+from replay import shipping, trust
 from replay._version import __version__
 from replay.bundle import BundleWriter, Published
 from replay.recorder import (
@@ -190,7 +190,8 @@ def _write(  # noqa: PLR0917 - one caller, in this order
         called = {id(value): f"arguments.{name}" for name, value in inputs.named.items()}
         leave = _pruning(root, attempt, asked) if content.pruned else None
         shipment, lost = _ship(root, collector, asked, called, leave)
-        with BundleWriter(asked.directory, _stem(attempt, happening), durable=asked.durable) as writer:
+        stem, sign = _stem(attempt, happening), trust.signer()
+        with BundleWriter(asked.directory, stem, durable=asked.durable, sign=sign) as writer:
             sources = {name: writer.add_source(name, text) for name, text in shipment.sources.items()}
             writer.add_values(shipment.values)
             storages, kept = _write_blobs(writer, collector, asked.tensors, later, content)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from replay import trust
 from replay.bundle import Published, load, rewritten
 from replay.recorder import describing, history
 from replay.recorder.happenings import Happening
@@ -76,7 +77,7 @@ def counted(kept: Kept, flow: Flow) -> Kept:
         if sequence is None:
             return kept
         manifest = replace(bundle.manifest, sequence=replace(sequence, traffic=flow.told()))
-        file = rewritten(bundle, manifest, file)
+        file = rewritten(bundle, manifest, file, sign=trust.successor_signer(bundle))
     return replace(kept, file=file, path=file.path, counted=total)
 
 

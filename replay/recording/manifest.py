@@ -215,6 +215,7 @@ class Manifest:
         default_factory=dict
     )  # thread, session (shared by the bundles of a block), rank, world_size, groups; what the inputs are of
     entries: Mapping[str, Entry] = field(default_factory=dict)  # every other entry of the archive
+    seal: str = ""  # made by the recording user's own key; the last characters of the manifest, see docs
 
 
 def made_up(storages: Mapping[str, StorageSpec]) -> dict[str, int]:

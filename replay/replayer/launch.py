@@ -21,8 +21,9 @@ from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
 from replay.recording import DIED, ErrorInfo, Manifest, Outcome, Stage
-from replay.replayer import publishing, settings
+from replay.replayer import boxing, publishing, settings
 from replay.selection import Pattern, Selection
+from replay.trust import admit
 
 TIMEOUT = 1800.0
 """Seconds after which a child is stopped, unless told otherwise."""
@@ -37,6 +38,14 @@ _ERRORS = {
     kind.__name__: kind
     for kind in (BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError)
 }
+_BROKEN = {
+    "timeout": "Timeout",
+    "memory": "OutOfMemory",
+    "processes": "TooManyProcesses",
+    "files": "TooManyBytesWritten",
+}
+"""What is said in place of an exception's type where a limit ended the process."""
+
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
@@ -64,6 +73,8 @@ def run(
     pdb: bool = False,
     isolate: bool = True,
     verbose: int = 0,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
 ) -> Outcome:
     """Replay the frame of a bundle and say what happened.
 
@@ -78,8 +89,13 @@ def run(
     `timeout`: seconds; None or 0: no limit. `isolate`: in a child process, where a crash, a hang or a memory blow-up
     becomes an outcome; False: in this process, for a debugger or a notebook. What is not given is as recorded.
 
-    Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured. What the replay
-    lacks is no exception but the status "missing".
+    A replay runs code of the bundle. One that this user recorded on this machine, or that lies in a trusted directory,
+    is replayed at once; any other in a sandbox. `trust`: at once in any case. `sandbox`: in a sandbox in any case;
+    False: never. See `replay.trust.policy`.
+
+    Raises BundleError for an unreadable file, UsageError for an option that cannot be honoured, UntrustedError for a
+    bundle that nobody vouches for, where there is no sandbox. What the replay lacks is no exception but the status
+    "missing".
     """
     asked = {
         "backend": backend,
@@ -102,7 +118,16 @@ def run(
     }
 
     def replayed(instruments: Mapping[str, Mapping[str, Any]]) -> Observed:
-        return observe(bundle, instruments, asked, timeout=timeout, isolate=isolate, verbose=verbose)
+        return observe(
+            bundle,
+            instruments,
+            asked,
+            timeout=timeout,
+            isolate=isolate,
+            verbose=verbose,
+            trust=trust,
+            sandbox=sandbox,
+        )
 
     if artifacts is None:
         return replayed({}).outcome
@@ -125,18 +150,24 @@ def observe(
     timeout: float | None = TIMEOUT,
     isolate: bool = True,
     verbose: int = 0,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
     call: Callable[..., isolation.ChildResult] | None = None,
     stop: threading.Event | None = None,
+    shared: Sequence[Path] = (),
 ) -> Observed:
     """Replay with instruments attached. `options`: those keyword arguments of `run` that say what is replayed.
 
     `instruments`: name -> options, see `replay.replayer.instruments`. `call`: what runs a function in a child process,
-    in place of `isolation.call`; `stop`, once set, ends it. A child that did not live to answer has found nothing.
+    in place of `isolation.call`; `stop`, once set, ends it. `shared`: directories that a sandbox may write to.
+    `trust`, `sandbox`: as `run` takes them. A child that did not live to answer has found nothing.
     """
     path = Path(bundle.path if isinstance(bundle, Bundle) else bundle)
     opened = bundle if isinstance(bundle, Bundle) else load(path)
     try:
+        admitted = admit(opened, trust=trust, sandbox=sandbox, isolate=isolate)
         request = _request(path, opened.manifest, instruments, options)
+        request["digest"] = opened.digest  # the file may become another one before it is replayed
         _settle_comparison(request, opened.manifest)
         if not isolate:
             from replay.replayer import session
@@ -145,9 +176,12 @@ def observe(
         else:
             if timeout is not None and timeout < 0:
                 raise UsageError(f"--timeout {timeout:g}: must be a number of seconds, or 0 for no limit")
-            outcome, found = _isolated(
-                request, opened, _Child(call or isolation.call, timeout, verbose, stop)
-            )
+            call = call or isolation.call
+            if admitted.sandboxed:
+                call = boxing.caller(request, shared)
+            outcome, found = _isolated(request, opened, _Child(call, timeout, verbose, stop))
+        if admitted.sandboxed:
+            outcome = boxing.noted(outcome, opened.manifest, request, admitted)
         return Observed(replace(outcome, bundle=str(path)), found)
     finally:
         if not isinstance(bundle, Bundle):
@@ -247,10 +281,18 @@ def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[O
         return replace(again, notes=(*again.notes, note)), found
     if result.ending != "answered":
         return _ended(bundle, request, result), {}
-    if "raised" in result.answer:
-        raise _ERRORS[result.answer["raised"]](result.answer["message"])
-    outcome: Outcome = msgspec.convert(result.answer["outcome"], Outcome, strict=False)
-    return outcome, result.answer["found"]
+    return _read(result.answer, bundle)
+
+
+def _read(answer: Any, bundle: Bundle) -> tuple[Outcome, dict[str, Any]]:
+    """What `session.answer` says. In a sandbox, the bundle's code may have answered in its place."""
+    try:
+        if "raised" in answer:
+            raise _ERRORS[answer["raised"]](answer["message"])
+        outcome = msgspec.convert(answer["outcome"], Outcome, strict=False)
+        return outcome, msgspec.convert(answer["found"], dict[str, Any])
+    except (KeyError, TypeError, msgspec.ValidationError):
+        raise ReplayError(f"{bundle.path}: the replaying process gave no answer that makes sense") from None
 
 
 def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildResult) -> Outcome:
@@ -272,7 +314,7 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
             f"{bundle.path}: the process ended ({result.ending}: {result.reason}) while the frame ran uncompiled, "
             "to be compared with; leave out --compare"
         )
-    kind = {"crashed": result.reason, "timeout": "Timeout", "memory": "OutOfMemory"}[result.ending]
+    kind = {"crashed": result.reason, **_BROKEN}[result.ending]
     stage: Stage = "runtime" if result.phase == "run" else "backend"
     error = ErrorInfo(
         type=kind,

@@ -84,8 +84,11 @@ def _make_part(directory: Path) -> Path:
 def _chosen(part: Path, found: Any) -> Path:
     """The folder of the replay that counts; of a process that did not live to tell, the last one."""
     folders = sorted(part.iterdir(), key=lambda one: int(one.name))
-    if found is not None:
-        return part / str(found["folder"])
+    for (
+        folder
+    ) in folders:  # a name that is none of theirs is not followed: it may come from the bundle's own code
+        if found is not None and folder.name == str(found["folder"]):
+            return folder
     if not folders:
         (part / "0").mkdir()
     return folders[-1] if folders else part / "0"
@@ -103,7 +106,7 @@ def _settle(folder: Path) -> None:
             one.rename(target / one.name)
     shutil.rmtree(debug, ignore_errors=True)
     for path in folder.rglob("*_runnable*.py"):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
         kept = [line for line in text.splitlines() if not _OF_THIS_REPLAY.match(line)]
         path.write_text("\n".join(kept) + "\n", encoding="utf-8")
     for path in sorted(folder.rglob("*"), reverse=True):

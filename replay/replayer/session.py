@@ -55,6 +55,8 @@ def replay(request: Request) -> tuple[Outcome, dict[str, Any]]:
     findings: list[dict[str, Any]] = []
     with ExitStack() as stack:
         bundle = stack.enter_context(load(request["path"]))
+        if request.get("digest", bundle.digest) != bundle.digest:
+            raise ReplayError(f"{bundle.path}: the file was changed meanwhile; look at it again")
         stack.enter_context(process.variables(bundle.manifest, request))
         elsewhere.prepare(bundle.manifest)
         process.import_torch()

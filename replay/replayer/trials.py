@@ -20,6 +20,7 @@ from replay.bundle import Bundle
 from replay.errors import ReplayError
 from replay.recording import Outcome
 from replay.replayer.launch import TIMEOUT, observe
+from replay.trust import admit
 
 TORCH = 1_000_000_000
 """Bytes that a trial takes with little data."""
@@ -34,6 +35,7 @@ class Trial:
     options: Mapping[str, Any] = field(default_factory=dict)  # as `replay.run` takes them
     instruments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limit: float = math.inf  # seconds, where that is less than what the Trials allow
+    shared: Sequence[Path] = ()  # directories that outlive it, which it may write to in a sandbox as well
     outcome: Outcome | None = None  # None: not run, or refused
     found: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""  # why it could not be run: a backend that is not there, a child that died while loading
@@ -44,7 +46,8 @@ class Trials:
 
     `jobs`: how many at a time; None: as many as there are processors, and room in memory for. `timeout`: seconds for
     each; None or 0: no limit. `fresh`: each in a new Python process, in place of a fork of one that has imported
-    torch. A trial with environment variables of its own always gets a new one.
+    torch. A trial with environment variables of its own always gets a new one, and so does one in a sandbox. `trust`,
+    `sandbox`: as `run` takes them; UntrustedError as `run`.
     """
 
     def __init__(
@@ -54,7 +57,11 @@ class Trials:
         jobs: int | None = None,
         timeout: float | None = TIMEOUT,
         fresh: bool = False,
+        trust: bool | None = None,
+        sandbox: bool | None = None,
     ) -> None:
+        admit(bundle, trust=trust, sandbox=sandbox)  # once for all, before anything starts
+        self._trust, self._sandbox = trust, sandbox
         self._bundle, self._timeout, self.fresh = bundle, timeout, fresh
         self.jobs = jobs or min(processors(), _room(bundle))
         self._stop = threading.Event()
@@ -99,6 +106,9 @@ class Trials:
                 timeout=min(self._timeout or math.inf, trial.limit),
                 call=isolation.call if self.fresh else self._forks.call,
                 stop=self._stop,
+                trust=self._trust,
+                sandbox=self._sandbox,
+                shared=trial.shared,
             )
         except ReplayError as error:
             return replace(trial, refused=str(error))

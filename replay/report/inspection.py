@@ -7,7 +7,7 @@ what is missing, how to replay it.
 from __future__ import annotations
 
 import shlex
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from replay.recording import ErrorInfo, Manifest, UserFrame
 from replay.report import surroundings
@@ -15,7 +15,11 @@ from replay.report.excerpt import CONTEXT, draw_excerpt
 from replay.report.inputs import draw_inputs
 from replay.report.page import Page
 from replay.report.text import body, count, headline, short_type, show_size, show_value
+from replay.report.trust import draw_standing
 from replay.report.values import draw_values
+
+if TYPE_CHECKING:
+    from replay.trust import Standing
 
 MESSAGE_LINES = 24
 STACK_FRAMES = 12
@@ -41,11 +45,16 @@ class Inspectable(Protocol):
         """The text of the file that code objects call `filename`; None if the bundle does not have it."""
 
 
-def draw_inspection(bundle: Inspectable, stream: TextIO) -> None:
-    """Write the whole report to the stream: with colour on a terminal, plain elsewhere."""
+def draw_inspection(bundle: Inspectable, stream: TextIO, *, standing: Standing | None = None) -> None:
+    """Write the whole report to the stream: with colour on a terminal, plain elsewhere.
+
+    `standing`: who vouches for the bundle here, if that is to be told.
+    """
     page, manifest = Page(stream), bundle.manifest
     made = f"{show_size(bundle.size)}, recorded {manifest.created} by {manifest.writer}"
     page.heading(bundle.path, made)
+    if standing is not None:
+        draw_standing(page, standing)
     draw_failure(page, manifest)
     draw_frame(page, bundle)
     draw_stack(page, manifest.error)

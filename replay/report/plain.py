@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.explanation import Explanation
+from replay.findings.imports import Imports
 from replay.findings.profile import Profile
 from replay.findings.recompiles import Recompiles
 from replay.findings.triage import Triage
@@ -14,18 +16,23 @@ from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
 from replay.report.values import values_of
 
+if TYPE_CHECKING:
+    from replay.trust import Place, Standing
+
 __all__ = ["explanation_json", "manifest_json", "outcome_json", "to_plain"]
 
 
-def manifest_json(manifest: Manifest, *, path: str, size: int) -> str:
+def manifest_json(manifest: Manifest, *, path: str, size: int, standing: Standing | None = None) -> str:
     """The manifest as one JSON object, with the file's `bundle` (its path) and `size` in bytes first.
 
-    Each storage also has `values`: "real" or "synthetic".
+    `standing`, if it is given, becomes `trust`: kind, said, notes and `trusted`. Each storage also has `values`: "real"
+    or "synthetic".
     """
     plain = to_plain(manifest)
     for key, storage in manifest.storages.items():
         plain["storages"][key]["values"] = values_of(storage)
-    return to_json({"bundle": path, "size": size, **plain})
+    vouched = {} if standing is None else {"trust": {"trusted": standing.trusted, **to_plain(standing)}}
+    return to_json({"bundle": path, "size": size, **vouched, **plain})
 
 
 def outcome_json(outcome: Outcome) -> str:
@@ -67,3 +74,13 @@ def recompiles_json(found: Recompiles | Sequence[Recompiles]) -> str:
 def backends_json(found: Sequence[BackendInfo]) -> str:
     """The backends as one JSON object: `backends`, each with name, group, words and what it lacks."""
     return to_json({"backends": to_plain(found)})
+
+
+def places_json(places: Sequence[Place]) -> str:
+    """The trusted directories as one JSON object: `places`, each with `path` and `there`."""
+    return to_json({"places": [{"path": str(one.path), "there": one.there} for one in places]})
+
+
+def imports_json(found: Imports) -> str:
+    """What loading would import and call, as one JSON object: the fields of `Imports`."""
+    return to_json(to_plain(found))

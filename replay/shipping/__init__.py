@@ -23,7 +23,7 @@ from replay.errors import BundleError, MissingError
 from replay.recording import Missing
 from replay.shipping import classes, modules, paths
 from replay.shipping.dumping import LEFT_OUT, Dumping, Leave, TensorSink, leave_nothing, named
-from replay.shipping.loading import Loading, TensorSource
+from replay.shipping.loading import Loading, TensorSource, is_builder
 from replay.shipping.pickler import Shipper
 from replay.shipping.placeholders import Placeholder
 from replay.shipping.policy import Policy
@@ -40,6 +40,7 @@ __all__ = [
     "TensorSink",
     "TensorSource",
     "dump",
+    "is_builder",
     "loaded",
 ]
 

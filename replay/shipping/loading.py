@@ -27,6 +27,11 @@ def builder(function: F) -> F:
     return function
 
 
+def is_builder(module: str, name: str) -> bool:
+    """Whether a stream that looks up this name gets one of our builders; the room that it names does not count."""
+    return module.startswith("replay.shipping.") and name in BUILDERS
+
+
 class TensorSource(Protocol):
     """Gives back what a `TensorSink` took."""
 

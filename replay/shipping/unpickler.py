@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from replay.errors import MissingError
-from replay.shipping.loading import BUILDERS, Loading
+from replay.shipping.loading import BUILDERS, Loading, is_builder
 from replay.shipping.placeholders import missing_here, missing_type
 
 RENAMED = {
@@ -34,7 +34,7 @@ class Unshipper(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """One of our builders, or what an installed module has under this name."""
         module, name = RENAMED.get((module, name), (module, name))
-        if module.startswith("replay.shipping.") and name in BUILDERS:
+        if is_builder(module, name):
             return functools.partial(_call, BUILDERS[name], self._loading)
         try:
             return self._find(module, name)
