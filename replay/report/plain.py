@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
+from replay.findings.differences import Differences
 from replay.findings.explanation import Explanation
 from replay.findings.imports import Imports
 from replay.findings.profile import Profile
@@ -67,3 +68,8 @@ def backends_json(found: Sequence[BackendInfo]) -> str:
 def imports_json(found: Imports) -> str:
     """What loading would import and call, as one JSON object: the fields of `Imports`."""
     return to_json(to_plain(found))
+
+
+def differences_json(found: Differences) -> str:
+    """In what two bundles differ, as one JSON object: the fields of `Differences`, and `same`."""
+    return to_json({"same": found.same, **to_plain(found)})
