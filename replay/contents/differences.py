@@ -116,7 +116,7 @@ def _compare(section: Section, one: Mapping[str, Any], other: Mapping[str, Any])
             yield Changed(section, name, None, second, "second")
         elif second is _ABSENT:
             yield Changed(section, name, first, None, "first")
-        elif first != second and not (first != first and second != second):  # a NaN is itself here
+        elif first != second and repr(first) != repr(second):  # a NaN is itself here
             yield Changed(section, name, first, second)
 
 
