@@ -9,4 +9,5 @@ profile      where a frame's time goes
 backends     what torch.compile can compile with
 imports      what loading a bundle's values would import and call
 differences  in what two bundles differ
+privacy      what leaves the machine with a bundle
 """

@@ -9,6 +9,7 @@ from replay.findings.backends import BackendInfo
 from replay.findings.differences import Differences
 from replay.findings.explanation import Explanation
 from replay.findings.imports import Imports
+from replay.findings.privacy import Privacy
 from replay.findings.profile import Profile
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
@@ -73,3 +74,8 @@ def imports_json(found: Imports) -> str:
 def differences_json(found: Differences) -> str:
     """In what two bundles differ, as one JSON object: the fields of `Differences`, and `same`."""
     return to_json({"same": found.same, **to_plain(found)})
+
+
+def privacy_json(found: Privacy) -> str:
+    """What leaves with a bundle, as one JSON object: the fields of `Privacy`; secrets are masked here too."""
+    return to_json(to_plain(found))
