@@ -253,6 +253,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             path = self._checked(identity, path, check)
         if known is None or happening.event == "failure":
             telling.tell(attempt, happening, path)
+        if known is None:
+            telling.tell_regrets(path)
 
     def _keep_sequence(self, attempt: hooks.Attempt, happening: Happening) -> None:
         """Write the bundle of a frame that is compiled again, in the place of the one of its calls before."""
@@ -274,6 +276,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
                 self.bundles.append(kept.path)
         if known is None:
             telling.tell(attempt, happening, kept.path)
+            telling.tell_regrets(kept.path)
 
     def _begin_sequence(
         self, attempt: hooks.Attempt, happening: Happening, calls: int
