@@ -21,6 +21,7 @@ FLOORS = {
     "plain": 0,
     "recording": 0,
     "bundle": 1,
+    "giveaways": 1,
     "opcodes": 1,
     "fingerprint": 1,
     "selection": 1,

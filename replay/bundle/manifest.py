@@ -6,7 +6,7 @@ The archive around it, digests and files live elsewhere. Nothing here runs code 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -140,13 +140,52 @@ def decode(
         if msgspec.msgpack.decode(data, type=_Head).format != version:
             raise ValueError("it is of another format than the archive says")
         if version == current:
-            return msgspec.msgpack.decode(data, type=Manifest)
+            return _checked(msgspec.msgpack.decode(data, type=Manifest))
         plain = msgspec.msgpack.decode(data, type=dict[str, Any])
         for step in range(version, current):
             plain = upgrades[step](plain)
-        return msgspec.convert(plain, Manifest)
+        return _checked(msgspec.convert(plain, Manifest))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, ValueError) as error:
         raise BundleError(f"{path}: the manifest cannot be read ({error}); record again") from error
+
+
+def _checked(manifest: Manifest) -> Manifest:
+    """The manifest, if none of its free fields nests deeper than the writer lets it; else a ValueError."""
+    for name, depth, value in _free(manifest):
+        if _reaches_below(value, MAX_DEPTH - depth):
+            raise ValueError(f"{name} is nested more than {MAX_DEPTH} deep")
+    return manifest
+
+
+def _free(manifest: Manifest) -> Iterator[tuple[str, int, Any]]:
+    """The fields whose content no type bounds, each with the depth at which it lies."""
+    sequence = manifest.sequence
+    traffic = sequence.traffic if sequence is not None else None
+    yield "config", 1, manifest.config
+    yield "state", 1, manifest.state
+    yield "process", 1, manifest.process
+    yield "options", 2, manifest.compile.options
+    for call in [*manifest.calls, *([sequence.last] if sequence is not None else ())]:
+        yield "state", 3, call.state
+    for one in traffic.signatures if traffic is not None else ():
+        yield "positional", 5, one.positional
+        yield "keywords", 5, one.keywords
+
+
+def _reaches_below(value: Any, limit: int) -> bool:
+    """Whether anything lies more than `limit` containers deep in it; not recursive, as it may be deep."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [item for one in level for item in _items(one)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def check_format(version: int, path: str, current: int = FORMAT) -> None:

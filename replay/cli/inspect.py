@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replay.cli import exits
+from replay.cli import exits, progress
 from replay.cli.values import bundle_path
+from replay.errors import UsageError
 
 if TYPE_CHECKING:
     from replay.bundle import Bundle
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 @click.command("inspect")
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
 @click.option("--imports", is_flag=True, help="What loading its values would import and call.")
+@click.option("--privacy", is_flag=True, help="What leaves the machine with it; what looks like a secret.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
-def command(path: Path, imports: bool, as_json: bool) -> int:
+def command(path: Path, imports: bool, privacy: bool, as_json: bool) -> int:
     """Show what is inside a bundle: failure, source, inputs, config, environment.
 
     Runs no code from the bundle and imports no torch.
@@ -26,10 +28,14 @@ def command(path: Path, imports: bool, as_json: bool) -> int:
     from replay.bundle import load
     from replay.trust import standing_of
 
+    if imports and privacy:
+        raise UsageError("--imports and --privacy are two reports; ask for one")
     bundle = load(path)
     standing = standing_of(bundle)
     if imports:
         _show_imports(bundle, as_json=as_json)
+    elif privacy:
+        _show_privacy(bundle, as_json=as_json)
     elif as_json:
         from replay.report.plain import manifest_json
 
@@ -53,3 +59,18 @@ def _show_imports(bundle: Bundle, *, as_json: bool) -> None:
         from replay.report.imports import draw_imports
 
         exits.write_result(lambda stream: draw_imports(found, stream))
+
+
+def _show_privacy(bundle: Bundle, *, as_json: bool) -> None:
+    from replay.contents.privacy import privacy_of
+
+    with progress.shown("looking for secrets"):
+        found = privacy_of(bundle)
+    if as_json:
+        from replay.report.plain import privacy_json
+
+        exits.emit(privacy_json(found))
+    else:
+        from replay.report.privacy import draw_privacy
+
+        exits.write_result(lambda stream: draw_privacy(found, stream))

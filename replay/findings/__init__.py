@@ -8,4 +8,6 @@ explanation  what the compiler made of a frame
 profile      where a frame's time goes
 backends     what torch.compile can compile with
 imports      what loading a bundle's values would import and call
+differences  in what two bundles differ
+privacy      what leaves the machine with a bundle
 """

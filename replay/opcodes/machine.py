@@ -28,6 +28,7 @@ class Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Value] = {}
         self.protocol = 0
+        self.numbers = 0  # that were put on the stack
 
     def pop(self) -> Value:
         """Take the uppermost; raises Stopped."""
@@ -59,6 +60,11 @@ class Machine:
 
 
 def _push_unknown(machine: Machine, argument: Any) -> None:
+    machine.stack.append(UNKNOWN)
+
+
+def _number(machine: Machine, argument: Any) -> None:
+    machine.numbers += 1
     machine.stack.append(UNKNOWN)
 
 
@@ -130,11 +136,9 @@ def _get(machine: Machine, argument: Any) -> None:
 MOVING: Mapping[str, Callable[[Machine, Any], None]] = {
     **dict.fromkeys(("PROTO",), _protocol),
     **dict.fromkeys(("FRAME", "STOP"), _nothing),
-    **dict.fromkeys(
-        ("NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
-        _push_unknown,
-    ),
-    **dict.fromkeys(("FLOAT", "BINFLOAT", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"), _push_unknown),
+    **dict.fromkeys(("NONE", "NEWTRUE", "NEWFALSE", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"), _push_unknown),
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _number),
+    **dict.fromkeys(("FLOAT", "BINFLOAT"), _number),
     "EMPTY_TUPLE": lambda machine, argument: machine.stack.append(()),
     "TUPLE": _tuple,
     "TUPLE1": _tuple_of(1),

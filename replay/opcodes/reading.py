@@ -41,6 +41,7 @@ def read(data: bytes, *, most: int = MOST) -> Iterator[Step]:
             return
         position = stream.tell()
         machine.stack.clear()
+    yield Step("numbers", machine.numbers, position=position)
 
 
 def _short(error: Exception) -> str:

@@ -34,7 +34,7 @@ UNKNOWN: Final = Unknown()
 Value: TypeAlias = Any
 """A stand-in: `str`, `bytes`, `Name`, `Made`, `Unknown`, or a tuple of these; no tuple lies deeper than in a tuple."""
 
-Kind = Literal["name", "call", "make", "change", "text", "unknown", "end"]
+Kind = Literal["name", "call", "make", "change", "text", "unknown", "end", "numbers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Step:
     text     holds the text or bytes in `subject`
     unknown  does something that only running it would show; `subject` says what, in words
     end      the reader stopped before the end of the stream; `subject` says why, in words
+    numbers  the last step of a stream that was read to its end: `subject` counts the numbers in it
     """
 
     kind: Kind

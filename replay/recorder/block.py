@@ -256,6 +256,8 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
             path = self._checked(identity, path, check)
         if known is None or happening.event == "failure":
             telling.tell(attempt, happening, path)
+        if known is None:
+            telling.tell_regrets(path)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

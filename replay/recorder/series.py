@@ -97,6 +97,7 @@ class Series:
                 self._put(identity, grown)
         if known is None and grown is not None:
             telling.tell(attempt, happening, grown.kept.path)
+            telling.tell_regrets(grown.kept.path)
 
     def complete(self, code: CodeType | None = None) -> None:
         """Write what waits, of one frame or of all; must not raise. What is gone by now cannot be written."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from replay.errors import RecordingWarning
+from replay.recorder import regrets
 from replay.recorder.happenings import Happening
 from replay.torch_adapter import hooks
 
@@ -30,6 +31,17 @@ def tell(attempt: hooks.Attempt, happening: Happening, path: Path) -> None:
     if attempt.fate != "raised" or not noted:
         what = happening.error.stage if happening.error is not None else happening.event
         log.warning("recorded %s of %s (%s); replay it with: %s", what, attempt.code.co_name, path, command)
+
+
+def tell_regrets(path: Path) -> None:
+    """Say once what in a new bundle a person may not want to send; must not raise."""
+    try:
+        found = regrets.regrets_of(path)
+    except Exception as error:  # noqa: BLE001 - the bundle is written; that nobody looked through it changes no program
+        warn(f"replay could not look through {path} for secrets: {type(error).__name__}: {error}")
+        return
+    if found:
+        log.warning("%s", found)
 
 
 def is_recorded(error: BaseException) -> bool:

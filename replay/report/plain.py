@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
+from replay.findings.differences import Differences
 from replay.findings.explanation import Explanation
 from replay.findings.imports import Imports
+from replay.findings.privacy import Privacy
 from replay.findings.profile import Profile
 from replay.findings.recompiles import Recompiles
 from replay.findings.triage import Triage
@@ -83,4 +85,14 @@ def places_json(places: Sequence[Place]) -> str:
 
 def imports_json(found: Imports) -> str:
     """What loading would import and call, as one JSON object: the fields of `Imports`."""
+    return to_json(to_plain(found))
+
+
+def differences_json(found: Differences) -> str:
+    """In what two bundles differ, as one JSON object: the fields of `Differences`, and `same`."""
+    return to_json({"same": found.same, **to_plain(found)})
+
+
+def privacy_json(found: Privacy) -> str:
+    """What leaves with a bundle, as one JSON object: the fields of `Privacy`; secrets are masked here too."""
     return to_json(to_plain(found))
