@@ -29,8 +29,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from replay.explanation import explain
+    from replay.exporting import export
     from replay.findings.ablation import Ablation
     from replay.findings.explanation import Explanation
+    from replay.findings.export import Export
     from replay.findings.profile import Profile
     from replay.findings.triage import Triage
     from replay.profiling import profile
@@ -44,6 +46,7 @@ __all__ = [
     "Bundle",
     "BundleError",
     "Explanation",
+    "Export",
     "FormatVersionError",
     "MissingError",
     "Outcome",
@@ -57,6 +60,7 @@ __all__ = [
     "ablate",
     "backends",
     "explain",
+    "export",
     "load",
     "profile",
     "record",
@@ -69,6 +73,7 @@ _HOMES = {
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
     "Explanation": "replay.findings.explanation",
+    "Export": "replay.findings.export",
     "FormatVersionError": "replay.errors",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
@@ -81,6 +86,7 @@ _HOMES = {
     "ablate": "replay.ablation",
     "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
+    "export": "replay.exporting",
     "load": "replay.bundle",
     "profile": "replay.profiling",
     "record": "replay.recorder",

@@ -29,6 +29,7 @@ FLOORS = {
     "recorder": 4,
     "replayer": 4,
     "explanation": 5,
+    "exporting": 5,
     "diagnosis": 5,
     "profiling": 5,
     "script": 5,

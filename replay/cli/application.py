@@ -22,6 +22,7 @@ VERBS = {
     "triage": "replay.cli.triage",
     "explain": "replay.cli.explain",
     "profile": "replay.cli.profile",
+    "export": "replay.cli.export",
 }
 
 DEFAULT = "replay"
@@ -33,6 +34,7 @@ SUMMARIES = {
     "triage": "Which part of the compiler is at fault, or the program.",
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
     "profile": "Where its time goes: compiling by phase, running, operators.",
+    "export": "One runnable Python file of it, without replay.",
 }
 
 EXIT_CODES = """\b

@@ -24,6 +24,7 @@ HOMES: Mapping[str, str] = {
     "settings": "replay.replayer.listing:Listing",
     "bisect": "replay.replayer.bisecting:Bisection",
     "profile": "replay.replayer.timing:Stopwatch",
+    "export": "replay.exporting.transcription:Transcribing",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

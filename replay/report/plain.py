@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.explanation import Explanation
+from replay.findings.export import Export
 from replay.findings.profile import Profile
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
@@ -56,6 +57,11 @@ def explanation_json(explained: Explanation) -> str:
     plain = to_plain(explained)
     del plain["texts"]
     return to_json(plain)
+
+
+def export_json(made: Export) -> str:
+    """An export as one JSON object: its text too, and `verified`."""
+    return to_json({**to_plain(made), "verified": made.verified})
 
 
 def backends_json(found: Sequence[BackendInfo]) -> str:
