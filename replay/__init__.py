@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     )
     from replay.explanation import explain
     from replay.exporting import export
+    from replay.filing import issue
     from replay.findings.ablation import Ablation
     from replay.findings.explanation import Explanation
     from replay.findings.export import Export
+    from replay.findings.issue import Issue
     from replay.findings.profile import Profile
     from replay.findings.triage import Triage
     from replay.profiling import profile
@@ -48,6 +50,7 @@ __all__ = [
     "Explanation",
     "Export",
     "FormatVersionError",
+    "Issue",
     "MissingError",
     "Outcome",
     "Profile",
@@ -61,6 +64,7 @@ __all__ = [
     "backends",
     "explain",
     "export",
+    "issue",
     "load",
     "profile",
     "record",
@@ -75,6 +79,7 @@ _HOMES = {
     "Explanation": "replay.findings.explanation",
     "Export": "replay.findings.export",
     "FormatVersionError": "replay.errors",
+    "Issue": "replay.findings.issue",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
     "Profile": "replay.findings.profile",
@@ -87,6 +92,7 @@ _HOMES = {
     "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
     "export": "replay.exporting",
+    "issue": "replay.filing",
     "load": "replay.bundle",
     "profile": "replay.profiling",
     "record": "replay.recorder",

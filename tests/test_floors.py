@@ -35,6 +35,7 @@ FLOORS = {
     "script": 5,
     "ablation": 5,
     "report": 6,
+    "filing": 6,
     "cli": 7,
     "__main__": 7,
 }
@@ -118,6 +119,7 @@ STAIRS = {
     0: ["errors", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
+    6: ["report", "filing"],
     7: ["cli", "__main__"],
 }
 

@@ -23,6 +23,7 @@ VERBS = {
     "explain": "replay.cli.explain",
     "profile": "replay.cli.profile",
     "export": "replay.cli.export",
+    "issue": "replay.cli.issue",
 }
 
 DEFAULT = "replay"
@@ -35,6 +36,7 @@ SUMMARIES = {
     "explain": "Graphs, graph breaks, guards: what the compiler makes of it.",
     "profile": "Where its time goes: compiling by phase, running, operators.",
     "export": "One runnable Python file of it, without replay.",
+    "issue": "The text of a bug report for PyTorch, and its attachment.",
 }
 
 EXIT_CODES = """\b

@@ -17,7 +17,9 @@ from replay.errors import UsageError
 @click.argument("path", metavar="BUNDLE", type=bundle_path)
 @click.option("-o", "--output", type=Path, metavar="FILE", help="Write it there.  [default: standard output]")
 @click.option("--notebook", is_flag=True, help="An .ipynb in place of a .py.")
-@click.option("--unverified", is_flag=True, help="Also one that does not fail as recorded; it says so itself.")
+@click.option(
+    "--unverified", is_flag=True, help="Also one that does not fail as recorded; it says so itself."
+)
 @click.option("--force", is_flag=True, help="Over a file that exists.")
 @click.option(
     "--timeout",
@@ -68,7 +70,9 @@ def command(
                 heard=heard,
             )
     if not made.verified and not unverified:
-        raise UsageError(f"{path}: not verified: {made.check.reason}; add --unverified to have the file all the same")
+        raise UsageError(
+            f"{path}: not verified: {made.check.reason}; add --unverified to have the file all the same"
+        )
     if as_json:
         from replay.report.plain import export_json
 
@@ -76,5 +80,7 @@ def command(
     elif output is None:
         exits.write_result(lambda stream: stream.write(made.text))
     elif not quiet:
-        exits.say(f"wrote {output}, " + ("verified" if made.verified else f"not verified: {made.check.reason}"))
+        exits.say(
+            f"wrote {output}, " + ("verified" if made.verified else f"not verified: {made.check.reason}")
+        )
     return 0

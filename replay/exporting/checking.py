@@ -40,7 +40,10 @@ except BaseException as error:
 
 
 def check(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a file's `text`; `event`, `fingerprint` and `torch` are the recording's. A `Check` as plain data."""
+    """Run a file's `text`; the rest is of the recording. A `Check` as plain data.
+
+    `event`, `fingerprint`, `torch`: its version; `cuda`: whether the file has tensors on CUDA.
+    """
     directory = isolation.private_directory()
     assert directory is not None  # only a child is asked
     place = directory / "program"
@@ -48,10 +51,15 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
     (place / FILE).write_text(request["text"], encoding="utf-8")
     os.chdir(place)
     os.environ.update(_caches(directory / "hooked"))
+    torch = features.load()
+    version = str(torch.__version__)
+    if request["cuda"] and not torch.cuda.is_available():
+        return asdict(Check(False, "it needs a CUDA device to run on, and there is none here", torch=version))
     ended, seen = _under_hooks(place / FILE, request["event"])
-    version = str(features.module("torch").__version__)
     same_torch = release(version) == release(request["torch"])
-    match = next((one for one in seen if fingerprint.same(request["fingerprint"], one, same_torch=same_torch)), None)
+    match = next(
+        (one for one in seen if fingerprint.same(request["fingerprint"], one, same_torch=same_torch)), None
+    )
     if match is None:
         return asdict(Check(False, _other(ended, seen), torch=version))
     alone = _alone(directory, place / FILE)

@@ -41,7 +41,9 @@ class Definitions:
             return self._lambda(file, function, path)
         node = file.definition(code.co_name, code.co_firstlineno)
         if node is None:
-            raise RefusedError(path, f"the recorded text of {file.name} has no function {code.co_name} where it was")
+            raise RefusedError(
+                path, f"the recorded text of {file.name} has no function {code.co_name} where it was"
+            )
         if node in file.tree.body:
             self._statement(file, node, code.co_name, function.__globals__)
             return ast.Name(code.co_name)
@@ -67,7 +69,9 @@ class Definitions:
     def is_compiled_by_decorator(self, function: FunctionType) -> bool:
         """Whether the function's text has torch.compile among its decorators."""
         file = self._transcript.files.get(function.__code__.co_filename)
-        node = file and file.definition(function.__code__.co_name, function.__code__.co_firstlineno)
+        if file is None:
+            return False
+        node = file.definition(function.__code__.co_name, function.__code__.co_firstlineno)
         return node is not None and any(one in COMPILES for one in texts.decorators(node))
 
     def _file(self, name: str, path: str) -> File:
@@ -80,11 +84,14 @@ class Definitions:
         """The file that defines a class, and the recorded globals there."""
         for member in vars(cls).values():
             function = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(function, FunctionType) and function.__module__ == cls.__module__:
-                if function.__code__.co_filename in self._transcript.files:
-                    return self._file(function.__code__.co_filename, path), function.__globals__
+            if not isinstance(function, FunctionType) or function.__module__ != cls.__module__:
+                continue
+            if function.__code__.co_filename in self._transcript.files:
+                return self._file(function.__code__.co_filename, path), function.__globals__
         top = cls.__qualname__.partition(".")[0]
-        found = [one for one in self._transcript.files.values() if isinstance(one.bindings.get(top), ast.ClassDef)]
+        found = [
+            one for one in self._transcript.files.values() if isinstance(one.bindings.get(top), ast.ClassDef)
+        ]
         if len(found) != 1:
             raise RefusedError(path, f"the recording has no text of the class {cls.__qualname__}")
         return found[0], {}
@@ -99,7 +106,9 @@ class Definitions:
     def _lambda(self, file: File, function: FunctionType, path: str) -> ast.expr:
         found = file.lambdas(function.__code__.co_firstlineno)
         if len(found) != 1 or function.__code__.co_freevars:
-            raise RefusedError(path, "a lambda that cannot be told from others on its line, or that has a closure")
+            raise RefusedError(
+                path, "a lambda that cannot be told from others on its line, or that has a closure"
+            )
         text = ast.unparse(found[0])
         self._names(file, text, function.__globals__)
         return found[0]
@@ -136,7 +145,9 @@ class Definitions:
         self._transcript.take(name, f"{file.name}:{excerpt.line}")
         if (file.name, excerpt.line, name) in self._transcript.code:
             return
-        self._transcript.code[file.name, excerpt.line, name] = excerpt  # before what it needs: that may need it
+        self._transcript.code[file.name, excerpt.line, name] = (
+            excerpt  # before what it needs: that may need it
+        )
         self._names(file, excerpt.text, namespace)
         del self._transcript.code[file.name, excerpt.line, name]
         self._transcript.add(excerpt)
@@ -151,7 +162,7 @@ class Definitions:
     def _names(self, file: File, text: str, namespace: Mapping[str, Any]) -> None:
         """Everything that a text names."""
         for module in texts.imports_inside(text):
-            if module.startswith(".") or naming.is_users(module) and self._is_recorded(module):
+            if module.startswith(".") or (naming.is_users(module) and self._is_recorded(module)):
                 raise RefusedError(file.name, f"a function in it imports {module}, a module of the program")
         for name in texts.free_names(text):
             self._name(file, name, namespace, text)
@@ -179,9 +190,11 @@ class Definitions:
         if isinstance(node, ast.ImportFrom):
             if node.module == "__future__":
                 return
-            if not node.level and not self._is_recorded(node.module or "") and self._is_recorded(
-                f"{node.module}.{alias.name}"
-            ) is False:
+            if (
+                not node.level
+                and not self._is_recorded(node.module or "")
+                and self._is_recorded(f"{node.module}.{alias.name}") is False
+            ):
                 self._keep(name, ast.unparse(ast.ImportFrom(node.module, [alias], 0)))
                 return
         elif not self._is_recorded(alias.name):
@@ -191,7 +204,9 @@ class Definitions:
                 self._transcript.need(alias.name)
             return
         if value is _ABSENT or isinstance(value, Placeholder):
-            raise RefusedError(name, f"{file.name} imports it from the program, and the recording does not have it")
+            raise RefusedError(
+                name, f"{file.name} imports it from the program, and the recording does not have it"
+            )
         if isinstance(value, ModuleType):
             self._module(name, value, text)
         else:
@@ -200,7 +215,9 @@ class Definitions:
     def _keep(self, name: str, statement: str) -> None:
         known = self._transcript.imports.setdefault(name, statement)
         if known != statement:
-            raise RefusedError(name, f"two files of the program import different things under it: {known}, {statement}")
+            raise RefusedError(
+                name, f"two files of the program import different things under it: {known}, {statement}"
+            )
 
     def _module(self, name: str, module: ModuleType, text: str) -> None:
         """A module of the user's becomes a namespace with what the text asks of it."""
@@ -231,7 +248,7 @@ class Definitions:
 
 def _is_other(node: ast.stmt, value: Any) -> bool:
     """Whether a recorded value is another one than the definition of its name made, as far as that is plain."""
-    if not isinstance(value, FunctionType) or getattr(node, "decorator_list", ()):
+    if not isinstance(value, FunctionType) or texts.decorators(node):
         return False
     return value.__code__.co_firstlineno != texts.first_line(node)
 

@@ -25,7 +25,9 @@ def dotted(path: str) -> ast.expr:
 
 
 def call(
-    function: str | ast.expr, positional: Iterable[ast.expr] = (), keywords: Mapping[str, ast.expr] | None = None
+    function: str | ast.expr,
+    positional: Iterable[ast.expr] = (),
+    keywords: Mapping[str, ast.expr] | None = None,
 ) -> ast.expr:
     """A call."""
     named = [ast.keyword(name, value) for name, value in (keywords or {}).items()]

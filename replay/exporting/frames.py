@@ -172,7 +172,9 @@ class _Frame:
         skipped = len(names) and len(self.positional) - len(positional)
         given = []
         for at, value in enumerate(positional):
-            name = names[at + skipped] if at + skipped < self.function.__code__.co_argcount else f"argument_{at}"
+            name = (
+                names[at + skipped] if at + skipped < self.function.__code__.co_argcount else f"argument_{at}"
+            )
             given.append(self._argument(value, name, inline=inline))
         named = {name: self._argument(value, name, inline=inline) for name, value in keywords.items()}
         return expressions.call(callee, given, named)
@@ -190,7 +192,9 @@ class _Frame:
         wanted = _lower(type(subject).__name__) if anatomy.is_module(subject) else "subject"
         given = [
             self.values.variable(subject, wanted),
-            ast.Tuple([self._argument(one, f"argument_{at}", inline=False) for at, one in enumerate(positional)]),
+            ast.Tuple(
+                [self._argument(one, f"argument_{at}", inline=False) for at, one in enumerate(positional)]
+            ),
         ]
         if keywords:
             given.append(self.values.write(dict(keywords), "keyword arguments"))
@@ -206,7 +210,8 @@ def _subject(prepared: Prepared) -> tuple[FunctionType, tuple[Any, dict[str, Any
     chain = root["chain"]
     if chain is None or isinstance(chain["function"], Placeholder):
         raise RefusedError(
-            prepared.task.manifest.frame.name, "Dynamo made this function, and the one that it resumes is not recorded"
+            prepared.task.manifest.frame.name,
+            "Dynamo made this function, and the one that it resumes is not recorded",
         )
     return chain["function"], chain["arguments"]
 

@@ -14,7 +14,7 @@ from replay import isolation
 from replay.bundle import Bundle, load
 from replay.errors import ReplayError, UsageError
 from replay.exporting import checking, words
-from replay.exporting.layout import render
+from replay.exporting.layout import render, render_notebook
 from replay.findings.export import Check, Export, Program
 from replay.replayer import observe
 from replay.replayer.launch import TIMEOUT
@@ -99,7 +99,9 @@ class _Making:
         )
         found = observed.found.get(INSTRUMENT)
         if found is None:
-            lacking = "; ".join(one.name for one in observed.outcome.missing) or "the frame could not be loaded"
+            lacking = (
+                "; ".join(one.name for one in observed.outcome.missing) or "the frame could not be loaded"
+            )
             raise UsageError(f"{self.bundle.path}: cannot be exported: {lacking}")
         if not found["programs"]:
             raise UsageError(f"{self.bundle.path}: cannot be exported: {found['refused']}")
@@ -108,7 +110,9 @@ class _Making:
 
     def _check(self, program: Program) -> Check:
         manifest = self.bundle.manifest
+        on_cuda = any(spec.device.startswith("cuda") for spec in manifest.tensors.values())
         request = {
+            "cuda": on_cuda,
             "text": self._text(program, None),
             "event": manifest.event,
             "fingerprint": checking.identity(manifest),
@@ -126,7 +130,8 @@ class _Making:
 
     def _text(self, program: Program, check: Check | None, *, notebook: bool = False) -> str:
         manifest = self.bundle.manifest
-        return render(program, words.head(manifest, program, check), words.foot(manifest))
+        write = render_notebook if notebook else render
+        return write(program, words.head(manifest, program, check), words.foot(manifest))
 
 
 def _written(made: Export, target: Path) -> Export:

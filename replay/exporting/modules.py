@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from replay.exporting import expressions, naming
 from replay.exporting.expressions import literal
+from replay.exporting.layout import REBUILD
 from replay.exporting.transcript import RefusedError
 from replay.shipping import Placeholder
 from replay.torch_adapter import anatomy, features, likeness
 
 if TYPE_CHECKING:
     from replay.exporting.values import Values
-
-REBUILD = "rebuild"
-"""The function in an exported file that makes an object without its constructor."""
 
 
 def write(values: Values, module: Any, path: str) -> ast.expr:
@@ -125,9 +123,7 @@ def _constructed(values: Values, module: Any, cls: ast.expr) -> ast.expr | None:
     return _changed(values, module, made, alike.changed)
 
 
-def _changed(
-    values: Values, module: Any, made: ast.expr, changed: list[tuple[str, Any]]
-) -> ast.expr:
+def _changed(values: Values, module: Any, made: ast.expr, changed: list[tuple[str, Any]]) -> ast.expr:
     """The same with attributes set that have another value than the constructor gave them."""
     if not changed:
         return made
@@ -135,8 +131,12 @@ def _changed(
     for path, value in changed:
         target = made
         for part in path.split(".")[1:]:
-            target = ast.Subscript(target, literal(int(part))) if part.isdigit() else ast.Attribute(target, part)
-        values.transcript.statements.append(f"{expressions.flat(target)} = {expressions.flat(literal(value))}")
+            target = (
+                ast.Subscript(target, literal(int(part))) if part.isdigit() else ast.Attribute(target, part)
+            )
+        values.transcript.statements.append(
+            f"{expressions.flat(target)} = {expressions.flat(literal(value))}"
+        )
     return made
 
 

@@ -47,7 +47,11 @@ def of(
     transcript: Transcript, values: Values, manifest: Manifest, root: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Statements that come before the calls, and contexts that the calls stand in."""
-    statements = [*_group(transcript, manifest), *_config(transcript, values, manifest, root), *_state(manifest)]
+    statements = [
+        *_group(transcript, manifest),
+        *_config(transcript, values, manifest, root),
+        *_state(manifest),
+    ]
     return statements, [flat(one) for one in _contexts(manifest.state)]
 
 
@@ -67,9 +71,7 @@ def _group(transcript: Transcript, manifest: Manifest) -> list[str]:
     return [flat(expressions.call("torch.distributed.init_process_group", [literal("fake")], named))]
 
 
-def _config(
-    transcript: Transcript, values: Values, manifest: Manifest, root: Mapping[str, Any]
-) -> list[str]:
+def _config(transcript: Transcript, values: Values, manifest: Manifest, root: Mapping[str, Any]) -> list[str]:
     found = []
     for key, value in {**manifest.config, **root["config"]}.items():
         if key in configs.NOT_APPLIED:

@@ -7,6 +7,7 @@ are on the CPU, so that no device is needed.
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any
 
 from replay.exporting import expressions
@@ -42,7 +43,9 @@ class Tensors:
         """The expression of a loaded tensor. Raises RefusedError for a subclass, and for what is rarer still."""
         key = self._keys.of(tensor)
         if key is None:
-            raise RefusedError(f"{path} ({type(tensor).__qualname__})", "a tensor of a class or layout of its own")
+            raise RefusedError(
+                f"{path} ({type(tensor).__qualname__})", "a tensor of a class or layout of its own"
+            )
         return self._of(key, path)
 
     def _of(self, key: str, path: str) -> ast.expr:
@@ -106,10 +109,7 @@ class Tensors:
 
     def _dense(self, key: str, spec: TensorSpec, *, grad: bool = False) -> ast.expr:
         """A tensor with memory of its own."""
-        if spec.device == "meta":
-            values = None
-        else:
-            values = self._values.get(key).detach().resolve_conj()
+        values = None if spec.device == "meta" else self._values.get(key).detach().resolve_conj()
         if _is_contiguous(spec):
             wanted = grad and spec.requires_grad
             made = self._made(spec, values, graded=wanted)
@@ -124,7 +124,9 @@ class Tensors:
         else:
             plain = TensorSpec(spec.shape, _steps(spec.shape), 0, spec.dtype, "cpu", spec.storage)
             empty = expressions.call(
-                "torch.empty_strided", [literal(spec.shape), literal(spec.stride)], _placed(spec, {}, always=True)
+                "torch.empty_strided",
+                [literal(spec.shape), literal(spec.stride)],
+                _placed(spec, {}, always=True),
             )
             made = empty if values is None else expressions.method(empty, "copy_", self._made(plain, values))
         return _graded(made, spec) if grad else made
@@ -149,7 +151,6 @@ class Tensors:
         self.transcript.seeded = True
         return _random(torch, spec, flat, extra)
 
-
     def _is_written(self, torch: Any, spec: TensorSpec, flat: Any, *, floating: bool) -> bool:
         """Whether all values stand in the file. Made-up ones need not."""
         storage = self._manifest.storages.get(spec.storage or "")
@@ -169,10 +170,12 @@ def _shape(spec: TensorSpec) -> list[ast.expr]:
     return [literal(one) for one in spec.shape] or [literal(())]
 
 
-def _placed(spec: TensorSpec, extra: dict[str, ast.expr], *, always: bool = False, usual: str = "float32") -> Any:
+def _placed(
+    spec: TensorSpec, extra: dict[str, ast.expr], *, always: bool = False, usual: str = "float32"
+) -> Any:
     """The keyword arguments for dtype and device, where they are not the usual ones."""
     named = {}
-    if always and spec.dtype != "float32" or not always and spec.dtype != usual:
+    if (always and spec.dtype != "float32") or (not always and spec.dtype != usual):
         named["dtype"] = expressions.dotted(f"torch.{spec.dtype}")
     if spec.device != "cpu":
         named["device"] = literal(spec.device.removesuffix(":0"))
@@ -210,7 +213,7 @@ def _short(torch: Any, held: Any, dtype: Any) -> Any:
     """Numbers in as few digits as give the same value in their dtype."""
     if isinstance(held, list):
         return [_short(torch, one, dtype) for one in held]
-    if not isinstance(held, float) or not dtype.is_floating_point or held != held:
+    if not isinstance(held, float) or not dtype.is_floating_point or math.isnan(held):
         return held
     for digits in range(1, 18):
         short = float(f"{held:.{digits}g}")
@@ -224,7 +227,9 @@ def _random(torch: Any, spec: TensorSpec, flat: Any, extra: dict[str, ast.expr])
     if spec.dtype in _DRAWN:
         return expressions.call("torch.randn", shape, _placed(spec, extra))
     if spec.dtype.startswith(("float", "bfloat", "complex")):
-        made = expressions.call("torch.randn", shape, _placed(TensorSpec((), (), 0, "float32", spec.device, None), {}))
+        made = expressions.call(
+            "torch.randn", shape, _placed(TensorSpec((), (), 0, "float32", spec.device, None), {})
+        )
         return expressions.method(made, "to", expressions.dotted(f"torch.{spec.dtype}"))
     wide = flat.to(torch.int64) if spec.dtype in (*_WIDE, "bool") else flat
     bounds = [literal(int(wide.min())), literal(int(wide.max()) + 1), literal(spec.shape)]
@@ -239,7 +244,7 @@ def _constant(torch: Any, flat: Any) -> Any:
     if flat.numel() < 2 and flat.is_floating_point():
         return None
     first = flat[0].item()
-    if isinstance(first, complex) or first != first:
+    if isinstance(first, complex) or math.isnan(first):
         return None
     try:
         same = bool((flat == flat[0]).all())
@@ -317,4 +322,6 @@ def _extent(spec: TensorSpec) -> int:
     """One past the last element of its storage that it reads; 0 where it has none."""
     if _size(spec) == 0:
         return 0
-    return spec.offset + 1 + sum((size - 1) * step for size, step in zip(spec.shape, spec.stride, strict=True))
+    return (
+        spec.offset + 1 + sum((size - 1) * step for size, step in zip(spec.shape, spec.stride, strict=True))
+    )

@@ -95,7 +95,7 @@ class File:
 
 def first_line(node: ast.stmt | ast.expr) -> int:
     """Of a definition with decorators, the first decorator's."""
-    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    return min([node.lineno, *(one.lineno for one in _decorator_nodes(node))])
 
 
 def free_names(text: str) -> list[str]:
@@ -116,9 +116,9 @@ def names_at_definition(text: str) -> set[str]:
     """Those that the text uses as soon as it is run: in decorators, defaults, bases, class bodies."""
     top = symtable.symtable(text, "<piece>", "exec")
     tables = [top, *(one for one in top.get_children() if one.get_type() == "class")]
-    return {
-        one.get_name() for table in tables for one in table.get_symbols() if one.is_referenced()
-    } - set(dir(builtins))
+    return {one.get_name() for table in tables for one in table.get_symbols() if one.is_referenced()} - set(
+        dir(builtins)
+    )
 
 
 def attributes_of(text: str, name: str) -> list[str]:
@@ -144,8 +144,12 @@ def imports_inside(text: str) -> list[str]:
 
 def decorators(node: ast.stmt) -> list[str]:
     """The decorators of a definition, without their arguments: "torch.compile"."""
-    calls = [one.func if isinstance(one, ast.Call) else one for one in getattr(node, "decorator_list", ())]
+    calls = [one.func if isinstance(one, ast.Call) else one for one in _decorator_nodes(node)]
     return [ast.unparse(one) for one in calls]
+
+
+def _decorator_nodes(node: ast.AST) -> list[ast.expr]:
+    return node.decorator_list if isinstance(node, DEFINITIONS) else []
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

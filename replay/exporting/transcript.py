@@ -40,8 +40,12 @@ class Transcript:
     code: dict[tuple[str, int, str], Excerpt] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)  # files, by when their first excerpt was complete
     statements: list[str] = field(default_factory=list)
-    known: dict[int, ast.expr] = field(default_factory=dict)  # objects that have a variable, or a place in one
-    inside: dict[int, int] = field(default_factory=dict)  # object -> the object that made it, which has no variable
+    known: dict[int, ast.expr] = field(
+        default_factory=dict
+    )  # objects that have a variable, or a place in one
+    inside: dict[int, int] = field(
+        default_factory=dict
+    )  # object -> the object that made it, which has no variable
     met: set[int] = field(default_factory=set)
     again: set[int] = field(default_factory=set)  # met more than once, and not among `shared`
     under_way: list[int] = field(default_factory=list)
@@ -66,7 +70,8 @@ class Transcript:
         known = self.taken.setdefault(name, owner)
         if known != owner:
             raise RefusedError(
-                name, f"two things of the program have this name, and one file has room for one: {known}, {owner}"
+                name,
+                f"two things of the program have this name, and one file has room for one: {known}, {owner}",
             )
 
     def fresh(self, wanted: str) -> str:
@@ -74,7 +79,9 @@ class Transcript:
         base = _UNFIT.sub("_", wanted).strip("_") or "value"
         base = f"value_{base}" if base[0].isdigit() else base
         name, number = base, 2
-        while name in self.taken or name in self.imports or keyword.iskeyword(name) or hasattr(builtins, name):
+        while (
+            name in self.taken or name in self.imports or keyword.iskeyword(name) or hasattr(builtins, name)
+        ):
             name, number = f"{base}_{number}", number + 1
         self.taken[name] = f"variable {name}"
         return name

@@ -22,6 +22,8 @@ from replay.shipping import Placeholder
 from replay.shipping.placeholders import describe
 from replay.torch_adapter import anatomy, features
 
+HEAP_TYPE = 1 << 9
+"""Of a class that was made by Python code (CPython's Py_TPFLAGS_HEAPTYPE)."""
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
 
 
@@ -39,7 +41,7 @@ class Values:
             raise RefusedError(f"{path} ({kind})", f"{name} is not in the recording: {reason}")
         if type(value) in ATOMS or type(value) in (complex,):
             return _atom(value, path)
-        if isinstance(value, _NAMED) or isinstance(value, types.ModuleType):
+        if isinstance(value, (*_NAMED, types.ModuleType)):
             return self._named(value, path)
         return self._once(value, path)
 
@@ -109,12 +111,16 @@ class Values:
         if torchs is not None:
             return torchs
         cls = type(value)
-        copied = getattr(cls, "__reduce_ex__", None) is object.__reduce_ex__
-        if not copied or getattr(cls, "__basicsize__", 0) and not cls.__flags__ & (1 << 9):
-            raise RefusedError(f"{path} ({cls.__qualname__})", "an object of a kind that no expression makes")
-        if issubclass(cls, BaseException) or not naming.is_users(cls.__module__) and not hasattr(value, "__dict__"):
+        new: Any = cls.__new__
+        plain = new is object.__new__ and _is_laid_out_plainly(cls)
+        if not plain:
             raise RefusedError(f"{path} ({cls.__qualname__})", "an object of a kind that no expression makes")
         return modules.rebuilt(self, value, anatomy.attributes(value), path)
+
+
+def _is_laid_out_plainly(cls: type) -> bool:
+    """Whether all that its objects hold are attributes and slots: no base is a type of C's with data of its own."""
+    return cls is not object and all(base.__flags__ & HEAP_TYPE or base is object for base in cls.__mro__)
 
 
 def _atom(value: Any, path: str) -> ast.expr:
@@ -138,7 +144,9 @@ def _sequence(values: Values, value: Any, path: str) -> ast.expr:
         values.transcript.need("torch")
         return expressions.call("torch.Size", [ast.List(items)])
     if hasattr(kind, "_fields"):
-        return expressions.call(values.write(kind, path), keywords=dict(zip(kind._fields, items, strict=True)))
+        return expressions.call(
+            values.write(kind, path), keywords=dict(zip(kind._fields, items, strict=True))
+        )
     raise RefusedError(f"{path} ({kind.__qualname__})", "a sequence of a class of its own")
 
 

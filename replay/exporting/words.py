@@ -39,7 +39,10 @@ def foot(manifest: Manifest) -> list[str]:
     """The lines of the comment at the end: what is expected."""
     error = manifest.error
     if error is None:
-        return ["Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because", manifest.reason]
+        return [
+            "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because",
+            manifest.reason,
+        ]
     shown = _message(error)
     silent = {
         "graph_break": "Expected: no error, but this graph break (TORCH_LOGS=graph_breaks shows it):",

@@ -8,6 +8,7 @@ from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.explanation import Explanation
 from replay.findings.export import Export
+from replay.findings.issue import Issue
 from replay.findings.profile import Profile
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
@@ -62,6 +63,11 @@ def explanation_json(explained: Explanation) -> str:
 def export_json(made: Export) -> str:
     """An export as one JSON object: its text too, and `verified`."""
     return to_json({**to_plain(made), "verified": made.verified})
+
+
+def issue_json(made: Issue) -> str:
+    """A bug report as one JSON object: `title`, `text` and what it was made of."""
+    return to_json(to_plain(made))
 
 
 def backends_json(found: Sequence[BackendInfo]) -> str:

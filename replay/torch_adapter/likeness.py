@@ -55,7 +55,7 @@ def _alike(one: Any, other: Any, found: Likeness, path: str) -> bool:
     found.pairs.append((one, other))
     if anatomy.is_tensor(one):
         return _same_tensor(one, other)
-    if anatomy.hooks(other) or one.training != other.training and not _all_eval(one):
+    if anatomy.hooks(other) or (one.training != other.training and not _all_eval(one)):
         return False
     mine, yours = attributes(one), attributes(other)
     return mine.keys() == yours.keys() and all(
