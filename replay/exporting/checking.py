@@ -51,7 +51,8 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
     (place / FILE).write_text(request["text"], encoding="utf-8")
     os.chdir(place)
     os.environ.update(_caches(directory / "hooked"))
-    torch = features.load()
+    features.load()
+    torch = features.module("torch")
     version = str(torch.__version__)
     if request["cuda"] and not torch.cuda.is_available():
         return asdict(Check(False, "it needs a CUDA device to run on, and there is none here", torch=version))

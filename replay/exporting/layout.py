@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from replay.exporting.expressions import STEP, quoted, statement
 from replay.findings.export import Program
@@ -38,7 +39,7 @@ def render(program: Program, head: Sequence[str], foot: Sequence[str]) -> str:
     comment = "\n".join(f"# {line}".rstrip() for line in foot)
     blocks = [_Block(_docstring(head)), *_blocks(program), _Block(comment)]
     text = blocks[0].text
-    for before, one in zip(blocks, blocks[1:], strict=False):
+    for before, one in pairwise(blocks):
         text += ("\n\n\n" if before.definition or one.definition else "\n\n") + one.text
     return text + "\n"
 
