@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from replay.findings.export import Check
 from replay.recorder import record
 from replay.recording import Manifest
 from replay.replayer.preparation import release
-from replay.torch_adapter import features
+from replay.torch_adapter import environment, features
 
 FILE = "repro.py"
 
@@ -50,20 +51,24 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
     place.mkdir()
     (place / FILE).write_text(request["text"], encoding="utf-8")
     os.chdir(place)
-    os.environ.update(_caches(directory / "hooked"))
+    for name, value in {**environment.alone(), **_caches(directory / "hooked")}.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
     features.load()
     torch = features.module("torch")
     version = str(torch.__version__)
     if request["cuda"] and not torch.cuda.is_available():
         return asdict(Check(False, "it needs a CUDA device to run on, and there is none here", torch=version))
-    ended, seen = _under_hooks(place / FILE, request["event"])
+    with _alone(directory, place / FILE) as told:
+        ended, seen = _under_hooks(place / FILE, request["event"])
+    alone = told.read_text(encoding="utf-8") if told.exists() else ""
     same_torch = release(version) == release(request["torch"])
     match = next(
         (one for one in seen if fingerprint.same(request["fingerprint"], one, same_torch=same_torch)), None
     )
     if match is None:
         return asdict(Check(False, _other(ended, seen), torch=version))
-    alone = _alone(directory, place / FILE)
     if alone != ended:
         reason = f"under the recorder's hooks it ended with {ended or 'no error'}, by itself with {alone or 'none'}"
         return asdict(Check(False, reason, match, version))
@@ -92,21 +97,27 @@ def _under_hooks(path: Path, event: str) -> tuple[str, list[str]]:
     return ended, seen
 
 
-def _alone(directory: Path, path: Path) -> str:
-    """The type of what comes out of the file in a process of its own."""
+@contextmanager
+def _alone(directory: Path, path: Path) -> Iterator[Path]:
+    """Meanwhile run the file in a process of its own; then the type of what came out of it is in a file."""
     empty, told = directory / "empty", directory / "ended"
     empty.mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-I", "-c", _ALONE, str(path), str(told)],
         cwd=empty,
         env={**kept, **_caches(directory / "alone")},
-        check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    return told.read_text(encoding="utf-8") if told.exists() else ""
+    try:
+        yield told
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def _caches(directory: Path) -> dict[str, str]:

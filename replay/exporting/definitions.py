@@ -8,6 +8,7 @@ data is written anew from what was recorded, unless the user's own line says the
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
 from collections.abc import Mapping
 from types import CodeType, FunctionType, ModuleType
@@ -60,10 +61,11 @@ class Definitions:
             return found
         file, namespace = self._home(cls, path)
         name = cls.__qualname__.rpartition(".")[2]
-        node = file.bindings.get(cls.__qualname__.partition(".")[0])
-        if not isinstance(node, ast.ClassDef):
+        top = cls.__qualname__.partition(".")[0]
+        node = file.bindings.get(top)
+        if node is None or isinstance(node, texts.IMPORTS):
             raise RefusedError(path, f"the class {cls.__qualname__} is not at the top of a recorded file")
-        self._statement(file, node, node.name, namespace)
+        self._statement(file, node, top, namespace)
         return expressions.dotted(cls.__qualname__) if "." in cls.__qualname__ else ast.Name(name)
 
     def is_compiled_by_decorator(self, function: FunctionType) -> bool:
@@ -88,13 +90,11 @@ class Definitions:
                 continue
             if function.__code__.co_filename in self._transcript.files:
                 return self._file(function.__code__.co_filename, path), function.__globals__
-        top = cls.__qualname__.partition(".")[0]
-        found = [
-            one for one in self._transcript.files.values() if isinstance(one.bindings.get(top), ast.ClassDef)
-        ]
-        if len(found) != 1:
+        module = sys.modules.get(cls.__module__)
+        file = self._transcript.files.get(getattr(module, "__file__", None) or "")
+        if file is None:
             raise RefusedError(path, f"the recording has no text of the class {cls.__qualname__}")
-        return found[0], {}
+        return file, vars(module)
 
     def _class_of(self, file: File, node: ast.stmt) -> ast.ClassDef | None:
         """The top-level class that a method stands in directly."""
@@ -180,8 +180,21 @@ class Definitions:
         elif isinstance(node, texts.DEFINITIONS) and not _is_other(node, value):
             self._statement(file, node, name, namespace)
         elif value is not _ABSENT and not isinstance(value, Placeholder) and not _says(node, value):
-            self._global(file, name, value)
+            self._data(file, node, name, namespace, text)
         elif node is not None:
+            self._statement(file, node, name, namespace)
+
+    def _data(
+        self, file: File, node: ast.stmt | None, name: str, namespace: Mapping[str, Any], text: str
+    ) -> None:
+        """A global that is written anew; by the user's own line where no expression makes it (a logger, say)."""
+        before = self._transcript.copy()
+        try:
+            self._global(file, name, namespace[name], early=name in texts.names_at_definition(text))
+        except RefusedError:
+            if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+                raise
+            self._transcript.put_back(before)
             self._statement(file, node, name, namespace)
 
     def _import(self, file: File, node: ast.stmt, name: str, value: Any, text: str) -> None:
@@ -210,7 +223,7 @@ class Definitions:
         if isinstance(value, ModuleType):
             self._module(name, value, text)
         else:
-            self._global(file, name, value)
+            self._global(file, name, value, early=name in texts.names_at_definition(text))
 
     def _keep(self, name: str, statement: str) -> None:
         known = self._transcript.imports.setdefault(name, statement)
@@ -231,17 +244,24 @@ class Definitions:
         self._transcript.take(name, f"the module {module.__name__}")
         self._transcript.statements.append(expressions.assigned(name, made))
 
-    def _global(self, file: File, name: str, value: Any) -> None:
-        """A global that is data, or that another name of the program stands for as well."""
+    def _global(self, file: File, name: str, value: Any, *, early: bool) -> None:
+        """A global that is data, or that another name of the program stands for as well.
+
+        `early`: the code needs it as soon as it is defined.
+        """
         owner = f"{name} of {file.name}"
         if self._transcript.taken.get(name) == owner:
             return
-        before = self._transcript.known.get(id(value))
-        made = before or self._write(value, name)
+        statements = self._transcript.statements
+        first = len(statements)
+        made = self._transcript.known.get(id(value)) or self._write(value, name)
         if isinstance(made, ast.Name) and made.id == name:
             return
         self._transcript.take(name, owner)
-        self._transcript.statements.append(expressions.assigned(name, made))
+        statements.append(expressions.assigned(name, made))
+        if early:
+            self._transcript.early += statements[first:]
+            del statements[first:]
         self._transcript.known.setdefault(id(value), ast.Name(name))
         self._transcript.alive.append(value)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 WIDTH = 88
 """Of a line, as ruff and black have it where nobody says otherwise."""
 STEP = "    "
+_ESCAPE = re.compile(r"\\(.)")
 
 
 def dotted(path: str) -> ast.expr:
@@ -91,13 +93,14 @@ def flat(node: ast.expr) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A constant as ruff writes it: a text in double quotes, unless it holds some and no single ones."""
+    """A constant as ruff writes it: a text in double quotes, unless it holds more of them than of single ones."""
     text = repr(value)
-    if isinstance(value, str) and text[0] == "'" and '"' not in text:
-        return '"' + text[1:-1].replace("\\'", "'") + '"'
-    if isinstance(value, bytes) and text[1] == "'" and '"' not in text:
-        return 'b"' + text[2:-1].replace("\\'", "'") + '"'
-    return text
+    if not isinstance(value, (str, bytes)):
+        return text.replace("e+", "e")  # of a large float
+    prefix, body = ("b", text[2:-1]) if isinstance(value, bytes) else ("", text[1:-1])
+    body = _ESCAPE.sub(lambda found: "'" if found[1] == "'" else found[0], body)
+    quote = "'" if body.count('"') > body.count("'") else '"'
+    return prefix + quote + body.replace(quote, f"\\{quote}") + quote
 
 
 def _keyword(one: ast.keyword) -> str:
@@ -113,6 +116,8 @@ def laid_out(node: ast.expr, before: str = "", after: str = "", indent: str = ""
         parts = [("", one) for one in node.args]
         parts += [(f"{one.arg}=" if one.arg else "**", one.value) for one in node.keywords]
         return _exploded(f"{indent}{before}{flat(node.func)}(", parts, f"){after}", indent)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return laid_out(node.func.value, before, f".{node.func.attr}(){after}", indent)
     if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
         left, right = ("[", "]") if isinstance(node, ast.List) else ("(", ")")
         items = [("", one) for one in node.elts]

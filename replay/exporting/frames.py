@@ -65,6 +65,7 @@ class _Frame:
         chosen, contexts = settings.of(transcript, self.values, manifest, self.root)
         return Program(
             imports=tuple(_sorted(transcript)),
+            early=tuple(transcript.early),
             code=tuple(_in_order(transcript)),
             rebuilds=transcript.rebuilds,
             settings=tuple(chosen),

@@ -84,6 +84,8 @@ def _blocks(program: Program) -> Iterator[_Block]:
         lines = [f"os.environ[{quoted(name)}] = {quoted(value)}" for name, value in program.variables.items()]
         yield _Block("\n".join(["import os", "", *lines]))
     yield _Block("\n".join(program.imports))
+    if program.early:
+        yield _Block("\n".join(statement(one) for one in program.early))
     yield from _code(program)
     if program.rebuilds:
         yield _Block(_REBUILD, definition=True)

@@ -18,13 +18,15 @@ from replay.exporting.layout import render, render_notebook
 from replay.findings.export import Check, Export, Program
 from replay.replayer import observe
 from replay.replayer.launch import TIMEOUT
-from replay.torch_adapter import compiling, environment
+from replay.torch_adapter import compiling
 
 INSTRUMENT = "export"
 TARGET = "replay.exporting.checking:check"
 
 Heard = Callable[[str], None]
 """Called with what is being done."""
+Call = Callable[..., isolation.ChildResult]
+"""As `isolation.call`."""
 
 
 def export(
@@ -36,12 +38,14 @@ def export(
     force: bool = False,
     timeout: float | None = TIMEOUT,
     heard: Heard | None = None,
+    call: Call = isolation.call,
 ) -> Export:
     """Make one readable Python file of a bundle's frame, which runs without `replay`.
 
     The file is run in a clean process. It is written to `output` if its failure has the recorded fingerprint, or if
     `unverified` allows one that has not: its first lines then say so. `notebook`: as an .ipynb. `force`: over a
-    file that exists. `timeout`: seconds for each of the child processes; None or 0: no limit.
+    file that exists. `timeout`: seconds for each of the child processes; None or 0: no limit. `call`: what runs a
+    function in a child process.
 
     Raises UsageError for a bundle that no such file can stand for (the message names what and why), for a file that
     exists, and for one that is to be written and could not be verified. Raises BundleError for an unreadable bundle.
@@ -51,7 +55,7 @@ def export(
         raise UsageError(f"{target} exists; choose another name, or add --force")
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
     try:
-        made = _Making(opened, timeout, heard or (lambda _: None)).export(notebook=notebook)
+        made = _Making(opened, timeout, heard or (lambda _: None), call).export(notebook=notebook)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
@@ -72,6 +76,7 @@ class _Making:
     bundle: Bundle
     timeout: float | None
     heard: Heard
+    call: Call
 
     def export(self, *, notebook: bool) -> Export:
         started = time.perf_counter()
@@ -95,7 +100,11 @@ class _Making:
         """What the frame is as a program: by shape first, then with more values."""
         self.heard("writing the frame down")
         observed = observe(
-            self.bundle, {INSTRUMENT: {}}, {"backend": compiling.UNCOMPILED}, timeout=self.timeout
+            self.bundle,
+            {INSTRUMENT: {}},
+            {"backend": compiling.UNCOMPILED},
+            timeout=self.timeout,
+            call=self.call,
         )
         found = observed.found.get(INSTRUMENT)
         if found is None:
@@ -118,9 +127,7 @@ class _Making:
             "fingerprint": checking.identity(manifest),
             "torch": manifest.environment.torch,
         }
-        ended = isolation.call(
-            TARGET, request, environment={**environment.alone(), **program.variables}, timeout=self.timeout
-        )
+        ended = self.call(TARGET, request, environment=dict(program.variables), timeout=self.timeout)
         if ended.ending == "answered":
             check: Check = msgspec.convert(ended.answer, Check, strict=False)
             return check

@@ -28,11 +28,16 @@ def write(values: Values, module: Any, path: str) -> ast.expr:
     """The expression of a torch.nn.Module."""
     if anatomy.hooks(module):
         raise RefusedError(path, "a module with hooks")
-    cls = values.write(type(module), path)
+    cls, transcript = values.write(type(module), path), values.transcript
+    mode = likeness.mode(module)
+    if mode == "mixed" and not module.training:
+        raise RefusedError(path, "a module in evaluation mode that holds one in training mode")
+    outermost, transcript.in_eval = not transcript.in_eval, transcript.in_eval or mode == "eval"
     made = _container(values, module, cls, path) or _constructed(values, module, cls)
     if made is None:
         made = rebuilt(values, module, likeness.attributes(module), path)
-    return made if module.training else expressions.method(made, "eval")
+    transcript.in_eval = transcript.in_eval and not outermost
+    return expressions.method(made, "eval") if mode == "eval" and outermost else made
 
 
 def rebuilt(values: Values, value: Any, attributes: Mapping[str, Any], path: str) -> ast.expr:

@@ -24,18 +24,18 @@ def is_users(module: str | None) -> bool:
 
 def by_import(transcript: Transcript, value: Any) -> ast.expr | None:
     """The value's name in the module of an installed package that defines it; None where it has none."""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     home = getattr(value, "__module__", None) or getattr(
         getattr(value, "__objclass__", None), "__module__", None
     )
-    if not isinstance(name, str) or "<" in name:
-        return None
-    if home == "builtins" or (home is None and getattr(sys.modules["builtins"], name, None) is value):
-        return expressions.dotted(name)
-    for module in (*PLAIN, home):
-        if isinstance(module, str) and not is_users(module) and _find(module, name) is value:
-            transcript.need("torch" if module in PLAIN and module.startswith("torch.") else module)
-            return expressions.dotted(f"{module}.{name}")
+    for name in dict.fromkeys(getattr(value, kind, None) for kind in ("__qualname__", "__name__")):
+        if not isinstance(name, str) or "<" in name:
+            continue
+        if home in ("builtins", None) and _find("builtins", name) is value:
+            return expressions.dotted(name)
+        for module in (*PLAIN, home):
+            if isinstance(module, str) and not is_users(module) and _find(module, name) is value:
+                transcript.need("torch" if module in PLAIN and module.startswith("torch.") else module)
+                return expressions.dotted(f"{module}.{name}")
     return None
 
 

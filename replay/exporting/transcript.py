@@ -10,7 +10,8 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from replay.exporting import expressions
@@ -39,6 +40,7 @@ class Transcript:
     imports: dict[str, str] = field(default_factory=dict)  # bound name -> statement
     code: dict[tuple[str, int, str], Excerpt] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)  # files, by when their first excerpt was complete
+    early: list[str] = field(default_factory=list)  # statements that come before the code
     statements: list[str] = field(default_factory=list)
     known: dict[int, ast.expr] = field(
         default_factory=dict
@@ -53,6 +55,17 @@ class Transcript:
     alive: list[Any] = field(default_factory=list)
     seeded: bool = False
     rebuilds: bool = False
+    in_eval: bool = False  # inside a module all of which is in evaluation mode
+
+    def copy(self) -> dict[str, Any]:
+        """What it holds now, for `put_back`."""
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: copy(one) for name, one in held.items() if isinstance(one, (dict, list, bool))}
+
+    def put_back(self, held: Mapping[str, Any]) -> None:
+        """As it was when `copy` was called."""
+        for name, one in held.items():
+            setattr(self, name, one)
 
     def need(self, module: str) -> None:
         """An import of a module, under its own name."""

@@ -23,6 +23,11 @@ LONGEST = 20_000
 """Characters of one block: GitHub takes 65,536 for a whole issue."""
 TITLE = 100
 
+_EVENTS = {
+    "graph_break": "breaks the graph",
+    "accuracy": "computes something else than uncompiled code does",
+    "success": "was recorded without a failure",
+}
 _WAYS = {
     "compile": "torch.compile",
     "export": "torch.export",
@@ -56,7 +61,7 @@ def fill(
         *_ablation(triage),
         *_reproducer(manifest, attachment, export, no_export),
         "### Error logs",
-        _logs(manifest),
+        *_logs(manifest),
         "### Versions",
         "From the recording; fields that it does not have are said to be so.",
         fence(without_people(versions(manifest)), "text"),
@@ -65,23 +70,17 @@ def fill(
 
 
 def _description(manifest: Manifest) -> Iterator[str]:
-    frame, way = manifest.frame, _WAYS[manifest.compile.entry]
-    backend = span(without_people(manifest.compile.backend))
-    begin = f"{way} of {span(frame.function)} ({_place(frame.file, frame.first_line)}), backend {backend}"
+    frame, error = manifest.frame, manifest.error
+    how = f"under {_WAYS[manifest.compile.entry]} with the backend {span(without_people(manifest.compile.backend))}"
     settings = _settings(manifest)
-    begin += f", {settings}," if settings else ""
-    if manifest.error is None:
-        yield f"{begin} is compiled again although it need not be, as it seems. The guard that failed:"
+    how += f" ({settings})" if settings else ""
+    what = f"{span(frame.function)} ({_place(frame.file, frame.first_line)})"
+    if error is None:
+        yield f"{what} is compiled again {how}. The guard that failed:"
         yield fence(without_people(manifest.reason), "text")
         return
-    error = manifest.error
-    what = {
-        "graph_break": "breaks the graph",
-        "accuracy": "computes something else than uncompiled code does",
-        "success": "is recorded without a failure",
-    }.get(manifest.event, f"fails at the stage {span(error.stage)}")
-    yield f"{begin} {what}: {span(short_type(error.type))}."
-    yield fence(without_people(headline(error.message)), "text")
+    yield f"{what} {_EVENTS.get(manifest.event, 'fails')} {how}, stage {span(error.stage)}:"
+    yield fence(without_people(f"{short_type(error.type)}: {headline(error.message)}"), "text")
     if error.user_frames:
         yield "The program's own lines, the innermost last:"
         yield fence("\n".join(_line(one) for one in error.user_frames), "text")
@@ -136,9 +135,13 @@ def _replayed(why: str) -> Iterator[str]:
     yield fence(without_people(why), "text")
 
 
-def _logs(manifest: Manifest) -> str:
+def _logs(manifest: Manifest) -> Iterator[str]:
     error = manifest.error
     if error is None:
-        return fence(without_people(manifest.reason), "text")
-    text = error.traceback or f"{error.type}: {error.message}"
-    return fence(shortened(without_people(text), LONGEST), "text")
+        yield fence(without_people(manifest.reason), "text")
+        return
+    yield fence(shortened(without_people(f"{error.type}: {error.message}"), LONGEST), "text")
+    if error.traceback:
+        yield "<details><summary>Traceback</summary>"
+        yield fence(shortened(without_people(error.traceback), LONGEST), "text")
+        yield "</details>"

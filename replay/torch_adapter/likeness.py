@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from replay.torch_adapter import anatomy, features
 
@@ -55,7 +55,7 @@ def _alike(one: Any, other: Any, found: Likeness, path: str) -> bool:
     found.pairs.append((one, other))
     if anatomy.is_tensor(one):
         return _same_tensor(one, other)
-    if anatomy.hooks(other) or (one.training != other.training and not _all_eval(one)):
+    if anatomy.hooks(other) or mode(one) == "mixed":
         return False
     mine, yours = attributes(one), attributes(other)
     return mine.keys() == yours.keys() and all(
@@ -74,8 +74,10 @@ def buffers(module: Any) -> dict[str, bool]:
     return {name: name not in passing for name, _ in module.named_buffers(recurse=False)}
 
 
-def _all_eval(module: Any) -> bool:
-    return not any(one.training for one in module.modules())
+def mode(module: Any) -> Literal["train", "eval", "mixed"]:
+    """Whether a module and all in it are in training mode, in evaluation mode, or some in each."""
+    found = {bool(one.training) for one in module.modules()}
+    return "mixed" if len(found) > 1 else "train" if True in found else "eval"
 
 
 def _same_tensor(one: Any, other: Any) -> bool:
