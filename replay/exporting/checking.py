@@ -82,13 +82,12 @@ def identity(manifest: Manifest) -> str:
 
 def _under_hooks(path: Path, event: str) -> tuple[str, list[str]]:
     """The type of what came out of the file, and the fingerprints of all that was recorded of it."""
-    ended = ""
-    with record("bundles", on="all" if event == "success" else event, tensors="metadata") as recorder:
-        try:
-            with script.prepared(script.Program(str(path))) as run:
-                run()
-        except BaseException as error:  # noqa: BLE001 - SystemExit is an ending too
-            ended = f"{type(error).__module__}.{type(error).__qualname__}"
+    ended, recorder = "", record("bundles", on="all" if event == "success" else event, tensors="metadata")
+    try:
+        with script.prepared(script.Program(str(path))) as run, recorder:  # which sees what comes out
+            run()
+    except BaseException as error:  # noqa: BLE001 - SystemExit is an ending too
+        ended = f"{type(error).__module__}.{type(error).__qualname__}"
     seen = []
     for one in recorder.bundles:
         with load(one) as bundle:

@@ -20,7 +20,7 @@ from replay.recorder.reach import ATOMS
 from replay.recording import Manifest
 from replay.replayer.preparation import Prepared
 from replay.shipping import Placeholder
-from replay.torch_adapter import anatomy
+from replay.torch_adapter import anatomy, features
 from replay.torch_adapter.keyed import Keys, on_cpu
 
 PASSES = 5
@@ -188,19 +188,21 @@ class _Frame:
     def _entry(self, entry: Mapping[str, Any]) -> Iterator[str]:
         """torch.export.export, as the program called it."""
         positional, keywords = entry["arguments"]
-        options = {name: value for name, value in entry["options"].items() if value is not None}
+        usual = inspect.signature(features.module("torch").export.export).parameters
+        options = {
+            name: self.values.write(value, name)
+            for name, value in entry["options"].items()
+            if name in usual and value != usual[name].default
+        }
         subject = entry["subject"]
         wanted = _lower(type(subject).__name__) if anatomy.is_module(subject) else "subject"
-        given = [
-            self.values.variable(subject, wanted),
-            ast.Tuple(
-                [self._argument(one, f"argument_{at}", inline=False) for at, one in enumerate(positional)]
-            ),
-        ]
+        given = [self.values.variable(subject, wanted)]
+        names = frames.argument_names(self.function.__code__)[len(self.positional) - len(positional) :]
+        named = {names[at] if at < len(names) else f"argument_{at}": one for at, one in enumerate(positional)}
+        given.append(ast.Tuple([self._argument(one, name, inline=False) for name, one in named.items()]))
         if keywords:
             given.append(self.values.write(dict(keywords), "keyword arguments"))
-        named = {name: self.values.write(value, name) for name, value in options.items()}
-        yield flat(expressions.call("torch.export.export", given, named))
+        yield flat(expressions.call("torch.export.export", given, options))
 
 
 def _subject(prepared: Prepared) -> tuple[FunctionType, tuple[Any, dict[str, Any]]]:

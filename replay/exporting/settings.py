@@ -61,12 +61,12 @@ def _group(transcript: Transcript, manifest: Manifest) -> list[str]:
     if not size:
         return []
     transcript.need("torch.distributed")
-    store = "torch.testing._internal.distributed.fake_pg"
-    transcript.need(store)
+    transcript.take("FakeStore", "torch's store for a group that sends nothing")
+    transcript.imports["FakeStore"] = "from torch.testing._internal.distributed.fake_pg import FakeStore"
     named = {
         "rank": literal(manifest.process.get("rank", 0)),
         "world_size": literal(size),
-        "store": expressions.call(f"{store}.FakeStore"),
+        "store": expressions.call("FakeStore"),
     }
     return [flat(expressions.call("torch.distributed.init_process_group", [literal("fake")], named))]
 

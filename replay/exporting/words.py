@@ -9,7 +9,7 @@ from pathlib import PurePath
 from replay._version import __version__
 from replay.exporting.expressions import WIDTH
 from replay.findings.export import Check, Program
-from replay.recording import ErrorInfo, Manifest
+from replay.recording import Manifest
 
 LINES = 16
 """Of the expected error's message."""
@@ -39,11 +39,8 @@ def foot(manifest: Manifest) -> list[str]:
     """The lines of the comment at the end: what is expected."""
     error = manifest.error
     if error is None:
-        return [
-            "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because",
-            manifest.reason,
-        ]
-    shown = _message(error)
+        told = "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because this failed:"
+        return [told, "", *_lines(manifest.reason.partition("\n")[0].partition("  #")[0])]
     silent = {
         "graph_break": "Expected: no error, but this graph break (TORCH_LOGS=graph_breaks shows it):",
         "accuracy": "Expected: numbers that differ from those of uncompiled code. When it was recorded:",
@@ -51,7 +48,7 @@ def foot(manifest: Manifest) -> list[str]:
     told = silent.get(manifest.event, "Expected:")
     if manifest.event == "failure" and manifest.config.get("dynamo.suppress_errors"):
         told = "Expected: no error, because suppress_errors hides this one (torch logs it):"
-    return [told, "", *shown]
+    return [told, "", *_lines(f"{error.type}: {error.message}")]
 
 
 def printable(text: str) -> str:
@@ -59,12 +56,12 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text.expandtabs(4))
 
 
-def _message(error: ErrorInfo) -> list[str]:
-    """The error's type and message, up to where torch begins to quote the program and to give advice."""
-    text = f"{error.type}: {error.message}".rstrip().split("\n")
+def _lines(message: str) -> list[str]:
+    """A message's lines, up to where torch begins to quote the program and to give advice."""
+    text = message.rstrip().split("\n")
     end = next((at for at, line in enumerate(text) if line.strip().startswith(_ADVICE)), len(text))
     lines = [part for line in text[:end] for part in _folded(printable(line.rstrip()))]
-    while not lines[-1]:
+    while not lines[-1] or lines[-1].strip() == "Developer debug context:":
         lines.pop()
     return lines[:LINES] + (["..."] if len(lines) > LINES else [])
 
