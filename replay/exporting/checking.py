@@ -27,6 +27,8 @@ from replay.torch_adapter import environment, features
 
 FILE = "repro.py"
 
+NO_CUDA = "it needs a CUDA device to run on, and there is none here"
+
 _ALONE = """\
 import runpy, sys
 sys.modules["replay"] = None
@@ -59,7 +61,7 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
     torch = features.module("torch")
     version = str(torch.__version__)
     if request["cuda"] and not torch.cuda.is_available():
-        return asdict(Check(False, "it needs a CUDA device to run on, and there is none here", torch=version))
+        return asdict(Check(False, NO_CUDA, torch=version, ran=False))
     with _alone(directory, place / FILE) as told:
         ended, seen = _under_hooks(place / FILE, request["event"])
     alone = told.read_text(encoding="utf-8") if told.exists() else ""

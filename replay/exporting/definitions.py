@@ -59,6 +59,8 @@ class Definitions:
         found = naming.by_import(self._transcript, cls)
         if found is not None:
             return found
+        if "<locals>" in cls.__qualname__:
+            raise RefusedError(path, f"the class {cls.__qualname__} stands in a function")
         file, namespace = self._home(cls, path)
         name = cls.__qualname__.rpartition(".")[2]
         top = cls.__qualname__.partition(".")[0]

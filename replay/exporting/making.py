@@ -85,7 +85,7 @@ class _Making:
         for number, program in enumerate(programs, start=1):
             self.heard(f"running the file (form {number} of at most {len(programs)})")
             tried.append((program, self._check(program)))
-            if tried[-1][1].same:
+            if tried[-1][1].same or not tried[-1][1].ran:
                 break
         program, check = tried[-1] if tried[-1][1].same else tried[0]
         return Export(

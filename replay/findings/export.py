@@ -43,6 +43,7 @@ class Check:
     reason: str = ""  # why not
     fingerprint: str = ""  # of the failure that was seen
     torch: str = ""  # the version that it was run with
+    ran: bool = True  # false: this machine cannot run it
 
 
 @dataclass(frozen=True, slots=True)
