@@ -290,7 +290,7 @@ def test_exact_values_are_the_very_values(values):
         (torch.empty(2, 3, device="meta"), 'torch.empty(2, 3, device="meta")'),
         (torch.ones(3, requires_grad=True), "torch.ones(3, requires_grad=True)"),
         (torch.ones(3, requires_grad=True).clone(), "torch.ones(3).requires_grad_().clone()"),
-        (torch.zeros(3, 2).t(), "t0_base.t()"),
+        (torch.zeros(3, 2).t(), "torch.zeros(3, 2).t()"),
         (
             torch.empty_strided((2, 3), (1, 2)).zero_(),
             "torch.empty_strided((2, 3), (1, 2)).copy_(torch.zeros(2, 3))",

@@ -7,6 +7,7 @@ minimal reproducer, "Error logs", "Versions".
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -127,7 +128,9 @@ def _reproducer(
         yield from _replayed(no_export or "the file is too long for an issue")
     yield f"The recorded frame is attached as {span(attachment.name)} ({show_size(attachment.size)}); to replay it:"
     version = manifest.writer.rpartition(" ")[2]
-    yield fence(f"pip install 'torch-replay>={version}'\npython -m replay {attachment.name}", "sh")
+    yield fence(
+        f"pip install 'torch-replay>={version}'\npython -m replay {shlex.quote(attachment.name)}", "sh"
+    )
 
 
 def _replayed(why: str) -> Iterator[str]:
