@@ -30,8 +30,12 @@ if TYPE_CHECKING:
         UsageError,
     )
     from replay.explanation import explain
+    from replay.exporting import export
+    from replay.filing import issue
     from replay.findings.ablation import Ablation
     from replay.findings.explanation import Explanation
+    from replay.findings.export import Export
+    from replay.findings.issue import Issue
     from replay.findings.profile import Profile
     from replay.findings.recompiles import Recompiles
     from replay.findings.triage import Triage
@@ -47,7 +51,9 @@ __all__ = [
     "Bundle",
     "BundleError",
     "Explanation",
+    "Export",
     "FormatVersionError",
+    "Issue",
     "MissingError",
     "Outcome",
     "Profile",
@@ -62,6 +68,8 @@ __all__ = [
     "ablate",
     "backends",
     "explain",
+    "export",
+    "issue",
     "load",
     "profile",
     "recompiles",
@@ -75,7 +83,9 @@ _HOMES = {
     "Bundle": "replay.bundle",
     "BundleError": "replay.errors",
     "Explanation": "replay.findings.explanation",
+    "Export": "replay.findings.export",
     "FormatVersionError": "replay.errors",
+    "Issue": "replay.findings.issue",
     "MissingError": "replay.errors",
     "Outcome": "replay.recording",
     "Profile": "replay.findings.profile",
@@ -89,6 +99,8 @@ _HOMES = {
     "ablate": "replay.ablation",
     "backends": "replay.torch_adapter.backends",
     "explain": "replay.explanation",
+    "export": "replay.exporting",
+    "issue": "replay.filing",
     "load": "replay.bundle",
     "profile": "replay.profiling",
     "record": "replay.recorder",

@@ -34,12 +34,14 @@ FLOORS = {
     "replayer": 4,
     "explanation": 5,
     "recompilation": 5,
+    "exporting": 5,
     "diagnosis": 5,
     "profiling": 5,
     "script": 5,
     "ablation": 5,
     "contents": 5,
     "report": 6,
+    "filing": 6,
     "cli": 7,
     "__main__": 7,
 }
@@ -123,6 +125,7 @@ STAIRS = {
     0: ["errors", "files", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
+    6: ["report", "filing"],
     7: ["cli", "__main__"],
 }
 

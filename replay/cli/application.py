@@ -27,6 +27,8 @@ VERBS = {
     "profile": "replay.cli.profile",
     "recompiles": "replay.cli.recompiles",
     "trust": "replay.cli.trust",
+    "export": "replay.cli.export",
+    "issue": "replay.cli.issue",
 }
 
 DEFAULT = "replay"
@@ -43,6 +45,8 @@ SUMMARIES = {
     "profile": "Where its time goes: compiling by phase, running, operators.",
     "recompiles": "Why it is compiled again and again.",
     "trust": "Directories whose bundles are replayed at once, whoever made them.",
+    "export": "One runnable Python file of it, without replay.",
+    "issue": "The text of a bug report for PyTorch, and its attachment.",
 }
 
 EXIT_CODES = """\b

@@ -26,6 +26,7 @@ HOMES: Mapping[str, str] = {
     "bisect": "replay.replayer.bisecting:Bisection",
     "profile": "replay.replayer.timing:Stopwatch",
     "recompiles": "replay.replayer.refusing:Refusing",
+    "export": "replay.exporting.transcription:Transcribing",
 }
 """An instrument's name -> module:class. Imported when a request names it."""
 

@@ -9,7 +9,9 @@ from replay.findings.ablation import Ablation
 from replay.findings.backends import BackendInfo
 from replay.findings.differences import Differences
 from replay.findings.explanation import Explanation
+from replay.findings.export import Export
 from replay.findings.imports import Imports
+from replay.findings.issue import Issue
 from replay.findings.privacy import Privacy
 from replay.findings.profile import Profile
 from replay.findings.recompiles import Recompiles
@@ -71,6 +73,16 @@ def explanation_json(explained: Explanation) -> str:
 def recompiles_json(found: Recompiles | Sequence[Recompiles]) -> str:
     """An analysis as one JSON object; of several an object whose `recompiles` lists them. Calls count from 0."""
     return to_json(to_plain(found) if isinstance(found, Recompiles) else {"recompiles": to_plain(found)})
+
+
+def export_json(made: Export) -> str:
+    """An export as one JSON object: its text too, and `verified`."""
+    return to_json({**to_plain(made), "verified": made.verified})
+
+
+def issue_json(made: Issue) -> str:
+    """A bug report as one JSON object: `title`, `text` and what it was made of."""
+    return to_json(to_plain(made))
 
 
 def backends_json(found: Sequence[BackendInfo]) -> str:

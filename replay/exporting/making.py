@@ -1,0 +1,153 @@
+"""`export()`: has the frame written down in a child, runs what came of it in another, and writes the file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from replay import isolation
+from replay.bundle import Bundle, load
+from replay.errors import ReplayError, UsageError
+from replay.exporting import checking, words
+from replay.exporting.layout import render, render_notebook
+from replay.findings.export import Check, Export, Program
+from replay.replayer import observe
+from replay.replayer.launch import TIMEOUT
+from replay.torch_adapter import compiling
+
+INSTRUMENT = "export"
+TARGET = "replay.exporting.checking:check"
+
+Heard = Callable[[str], None]
+"""Called with what is being done."""
+Call = Callable[..., isolation.ChildResult]
+"""As `isolation.call`."""
+
+
+def export(
+    bundle: Bundle | str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    notebook: bool = False,
+    unverified: bool = False,
+    force: bool = False,
+    timeout: float | None = TIMEOUT,
+    heard: Heard | None = None,
+    call: Call = isolation.call,
+) -> Export:
+    """Make one readable Python file of a bundle's frame, which runs without `replay`.
+
+    The file is run in a clean process. It is written to `output` if its failure has the recorded fingerprint, or if
+    `unverified` allows one that has not: its first lines then say so. `notebook`: as an .ipynb. `force`: over a
+    file that exists. `timeout`: seconds for each of the child processes; None or 0: no limit. `call`: what runs a
+    function in a child process.
+
+    Raises UsageError for a bundle that no such file can stand for (the message names what and why), for a file that
+    exists, and for one that is to be written and could not be verified. Raises BundleError for an unreadable bundle.
+    """
+    target = None if output is None else Path(output)
+    if target is not None and target.exists() and not force:
+        raise UsageError(f"{target} exists; choose another name, or add --force")
+    opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
+    try:
+        made = _Making(opened, timeout, heard or (lambda _: None), call).export(notebook=notebook)
+    finally:
+        if not isinstance(bundle, Bundle):
+            opened.close()
+    if target is None:
+        return made
+    if not made.verified and not unverified:
+        raise UsageError(
+            f"{made.bundle}: the file that came of it is not verified ({made.check.reason}), and {target} was not "
+            "written; add --unverified to have it all the same"
+        )
+    return _written(made, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """One bundle on its way to a file."""
+
+    bundle: Bundle
+    timeout: float | None
+    heard: Heard
+    call: Call
+
+    def export(self, *, notebook: bool) -> Export:
+        started = time.perf_counter()
+        programs = self._programs()
+        tried: list[tuple[Program, Check]] = []
+        for number, program in enumerate(programs, start=1):
+            self.heard(f"running the file (form {number} of at most {len(programs)})")
+            tried.append((program, self._check(program)))
+            if tried[-1][1].same or not tried[-1][1].ran:
+                break
+        program, check = tried[-1] if tried[-1][1].same else tried[0]
+        return Export(
+            bundle=str(self.bundle.path),
+            text=self._text(program, check, notebook=notebook),
+            check=check,
+            kind="notebook" if notebook else "python",
+            seconds=time.perf_counter() - started,
+        )
+
+    def _programs(self) -> list[Program]:
+        """What the frame is as a program: by shape first, then with more values."""
+        self.heard("writing the frame down")
+        observed = observe(
+            self.bundle,
+            {INSTRUMENT: {}},
+            {"backend": compiling.UNCOMPILED},
+            timeout=self.timeout,
+            call=self.call,
+        )
+        found = observed.found.get(INSTRUMENT)
+        if found is None:
+            lacking = (
+                "; ".join(one.name for one in observed.outcome.missing) or "the frame could not be loaded"
+            )
+            raise UsageError(f"{self.bundle.path}: cannot be exported: {lacking}")
+        if not found["programs"]:
+            raise UsageError(f"{self.bundle.path}: cannot be exported: {found['refused']}")
+        programs: list[Program] = msgspec.convert(found["programs"], list[Program], strict=False)
+        return programs
+
+    def _check(self, program: Program) -> Check:
+        manifest = self.bundle.manifest
+        on_cuda = any(spec.device.startswith("cuda") for spec in manifest.tensors.values())
+        request = {
+            "cuda": on_cuda,
+            "text": self._text(program, None),
+            "event": manifest.event,
+            "fingerprint": checking.identity(manifest),
+            "torch": manifest.environment.torch,
+        }
+        ended = self.call(TARGET, request, environment=dict(program.variables), timeout=self.timeout)
+        if ended.ending == "answered":
+            check: Check = msgspec.convert(ended.answer, Check, strict=False)
+            return check
+        if ended.ending == "stopped":
+            raise ReplayError(f"{self.bundle.path}: the export was given up")
+        return Check(False, f"the process that ran it ended: {ended.ending}, {ended.reason}")
+
+    def _text(self, program: Program, check: Check | None, *, notebook: bool = False) -> str:
+        manifest = self.bundle.manifest
+        write = render_notebook if notebook else render
+        return write(program, words.head(manifest, program, check), words.foot(manifest))
+
+
+def _written(made: Export, target: Path) -> Export:
+    """Under its name at once, or not at all."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(made.text, encoding="utf-8")
+        os.replace(part, target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    return replace(made, path=str(target))

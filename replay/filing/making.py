@@ -1,0 +1,165 @@
+"""`issue()`: triage, export and the form, and the bundle under a name that GitHub takes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from replay.bundle import Bundle, load
+from replay.diagnosis import triage as make_triage
+from replay.errors import ReplayError, UsageError
+from replay.exporting import export as make_export
+from replay.filing import form
+from replay.findings.export import Export
+from replay.findings.issue import LARGEST_ATTACHMENT, Attachment, Issue
+from replay.findings.triage import Triage
+from replay.replayer.launch import TIMEOUT
+from replay.report.text import show_size
+
+Heard = Callable[[str], None]
+"""Called with what is being done."""
+
+
+def issue(
+    bundle: Bundle | str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    triage: bool = True,
+    export: bool = True,
+    attach: bool | None = None,
+    force: bool = False,
+    timeout: float | None = TIMEOUT,
+    jobs: int | None = None,
+    heard: Heard | None = None,
+) -> Issue:
+    """The Markdown that PyTorch's form for torch.compile bugs asks for, filled from a bundle.
+
+    `triage`: replay under one backend after the other, for the ablation. `export`: make a file without `replay` of it,
+    which is shown if it fails as recorded. `output`: where the text is written. `attach`: copy the bundle beside it as
+    NAME.rec.zip; None: if there is an `output`. `force`: over files that exist. `timeout`: seconds for each child
+    process. `jobs`: replays of the triage at a time.
+
+    Nothing is sent anywhere. What of triage and export could not be made is said in the text. Raises BundleError for
+    an unreadable bundle, UsageError for a file that exists.
+    """
+    target = None if output is None else Path(output)
+    opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
+    how = _How(target, target is not None if attach is None else attach, force)
+    try:
+        how.check(opened)
+        return _made(opened, how, triage, export, timeout, jobs, heard or (lambda _: None))
+    finally:
+        if not isinstance(bundle, Bundle):
+            opened.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is written where."""
+
+    target: Path | None
+    attach: bool
+    force: bool
+
+    def check(self, bundle: Bundle) -> None:
+        """UsageError where a file is in the way; before anything slow is done."""
+        if self.target is not None and self.target.exists() and not self.force:
+            raise UsageError(f"{self.target} exists; choose another name, or add --force")
+        copy = self.copy(bundle)
+        if copy is not None and copy.exists() and not self.force and not _is_same(copy, Path(bundle.path)):
+            raise UsageError(f"{copy} exists, and is not a copy of {bundle.path}; add --force or --no-attach")
+
+    def copy(self, bundle: Bundle) -> Path | None:
+        """Where the bundle is copied to."""
+        if not self.attach:
+            return None
+        folder = Path() if self.target is None else self.target.parent
+        return folder / _name(bundle)
+
+
+def _name(bundle: Bundle) -> str:
+    name = Path(bundle.path).name
+    return name if name.endswith(".zip") else f"{name}.zip"
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or one.read_bytes() == other.read_bytes()
+
+
+def _made(  # noqa: PLR0917 - one caller, in this order
+    bundle: Bundle,
+    how: _How,
+    triage: bool,
+    export: bool,
+    timeout: float | None,
+    jobs: int | None,
+    heard: Heard,
+) -> Issue:
+    notes: list[str] = []
+    found = _triaged(bundle, timeout, jobs, heard, notes) if triage else None
+    file, why = _exported(bundle, timeout, heard) if export else (None, "it was not asked for")
+    attachment = _attached(bundle, how)
+    if not attachment.fits:
+        notes.append(
+            f"{attachment.name} has {show_size(attachment.size)}, and GitHub takes {show_size(LARGEST_ATTACHMENT)}: "
+            f"`python -m replay strip {bundle.path}` makes a smaller one"
+        )
+    manifest = bundle.manifest
+    made = Issue(
+        bundle=str(bundle.path),
+        title=form.title(manifest),
+        text=form.fill(manifest, attachment, found, file, why),
+        attachment=attachment,
+        triage=found,
+        export=file,
+        notes=tuple(notes),
+    )
+    if how.target is None:
+        return made
+    _write(how.target, made.text)
+    return replace(made, path=str(how.target))
+
+
+def _triaged(
+    bundle: Bundle, timeout: float | None, jobs: int | None, heard: Heard, notes: list[str]
+) -> Triage | None:
+    heard("triage")
+    try:
+        return make_triage(bundle, timeout=timeout, jobs=jobs)
+    except ReplayError as error:
+        notes.append(f"no triage: {error}")
+        return None
+
+
+def _exported(bundle: Bundle, timeout: float | None, heard: Heard) -> tuple[Export | None, str]:
+    """The file, and why there is none that is verified."""
+    try:
+        made = make_export(bundle, timeout=timeout, heard=heard)
+    except ReplayError as error:
+        return None, str(error).removeprefix(f"{bundle.path}: ")
+    return made, "" if made.verified else f"not verified: {made.check.reason}"
+
+
+def _attached(bundle: Bundle, how: _How) -> Attachment:
+    copy = how.copy(bundle)
+    if copy is None:
+        return Attachment(_name(bundle), bundle.size)
+    if copy.resolve() != Path(bundle.path).resolve():
+        try:
+            shutil.copyfile(bundle.path, copy)
+        except OSError as error:
+            raise UsageError(f"{copy}: cannot be written: {error.strerror or error}") from error
+    return Attachment(_name(bundle), bundle.size, str(copy))
+
+
+def _write(target: Path, text: str) -> None:
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
