@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust, with_trust
 from replay.cli.values import bundle_path, seconds
 from replay.errors import UsageError
 
@@ -29,6 +30,7 @@ from replay.errors import UsageError
     show_default="1800",
     help="Stop a child process after this; 0: never.",
 )
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing where all went well.")
 def command(
@@ -39,6 +41,8 @@ def command(
     unverified: bool,
     force: bool,
     timeout: float,
+    trust: bool,
+    sandbox: bool | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -54,6 +58,7 @@ def command(
     with load(path) as bundle:
         from replay.exporting import export
 
+        vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
         state = [f"export of {bundle.manifest.frame.function}"]
 
         def heard(now: str) -> None:
@@ -68,6 +73,7 @@ def command(
                 force=force,
                 timeout=timeout,
                 heard=heard,
+                **vouched,
             )
     if not made.verified and not unverified:
         raise UsageError(

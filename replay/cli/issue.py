@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust, with_trust
 from replay.cli.values import at_least_one, bundle_path, seconds
 
 
@@ -36,6 +37,7 @@ from replay.cli.values import at_least_one, bundle_path, seconds
     show_default="1800",
     help="Stop a child process after this; 0: never.",
 )
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print text, title and findings as one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing where all went well.")
 def command(
@@ -48,6 +50,8 @@ def command(
     force: bool,
     jobs: int | None,
     timeout: float,
+    trust: bool,
+    sandbox: bool | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -62,6 +66,9 @@ def command(
     with load(path) as bundle:
         from replay.filing import issue
 
+        vouched: dict[str, bool | None] = {}
+        if triage or export:  # else nothing of it is run
+            vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
         state = [f"issue of {bundle.manifest.frame.function}"]
 
         def heard(now: str) -> None:
@@ -78,6 +85,7 @@ def command(
                 timeout=timeout,
                 jobs=jobs,
                 heard=heard,
+                **vouched,
             )
     if as_json:
         from replay.report.plain import issue_json

@@ -13,6 +13,7 @@ import click
 
 from replay.cli import exits, progress
 from replay.cli.options import settle, with_options
+from replay.cli.trusting import settle_trust
 from replay.cli.values import at_least_one, bundle_path, find_bundles, whole_numbers
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _NO_USE = (
     "pdb",
     "quiet",
     "tolerance",
-    "trust",
     "verbose",
 )
 AGAIN = 1
@@ -106,6 +106,7 @@ def command(
     """
     if svg is not None:
         _check_svg(svg, paths, no_grid=no_grid)
+    from replay.bundle import load
     from replay.recompilation import recompiles
 
     wider: dict[str, Any] = {
@@ -123,8 +124,12 @@ def command(
         def heard(text: str, state: list[str] = state, name: str = path.name) -> None:
             state[0] = f"{name}: {text}"
 
-        with progress.shown(partial(state.__getitem__, 0)), redirect_stdout(sys.stderr):
-            found.append(recompiles(path, heard=heard, **wider, **settled))
+        with load(path) as bundle:
+            vouched = settle_trust(
+                bundle, trust=settled["trust"], sandbox=settled["sandbox"], isolate=settled["isolate"]
+            )
+            with progress.shown(partial(state.__getitem__, 0)), redirect_stdout(sys.stderr):
+                found.append(recompiles(bundle, heard=heard, **wider, **{**settled, **vouched}))
     if svg is not None:
         _draw_svg(svg, found[0])
     _show(found, alone=len(paths) == 1 and not Path(paths[0]).is_dir(), as_json=as_json, verbose=verbose)

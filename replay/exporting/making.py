@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from replay import isolation
+from replay import files, isolation
 from replay.bundle import Bundle, load
 from replay.errors import ReplayError, UsageError
 from replay.exporting import checking, words
@@ -19,6 +20,7 @@ from replay.findings.export import Check, Export, Program
 from replay.replayer import observe
 from replay.replayer.launch import TIMEOUT
 from replay.torch_adapter import compiling
+from replay.trust import admit
 
 INSTRUMENT = "export"
 TARGET = "replay.exporting.checking:check"
@@ -37,6 +39,8 @@ def export(
     unverified: bool = False,
     force: bool = False,
     timeout: float | None = TIMEOUT,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
     heard: Heard | None = None,
     call: Call = isolation.call,
 ) -> Export:
@@ -44,8 +48,9 @@ def export(
 
     The file is run in a clean process. It is written to `output` if its failure has the recorded fingerprint, or if
     `unverified` allows one that has not: its first lines then say so. `notebook`: as an .ipynb. `force`: over a
-    file that exists. `timeout`: seconds for each of the child processes; None or 0: no limit. `call`: what runs a
-    function in a child process.
+    file that exists. `timeout`: seconds for each of the child processes; None or 0: no limit. `trust`, `sandbox`: as
+    `replay.run` takes them; the file is run where the bundle would be. `call`: what runs a function in a child process,
+    where that is no sandbox.
 
     Raises UsageError for a bundle that no such file can stand for (the message names what and why), for a file that
     exists, and for one that is to be written and could not be verified. Raises BundleError for an unreadable bundle.
@@ -55,7 +60,8 @@ def export(
         raise UsageError(f"{target} exists; choose another name, or add --force")
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
     try:
-        made = _Making(opened, timeout, heard or (lambda _: None), call).export(notebook=notebook)
+        how = _How(timeout, trust, sandbox, _caller(opened, trust, sandbox) or call)
+        made = _Making(opened, how, heard or (lambda _: None)).export(notebook=notebook)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
@@ -66,7 +72,25 @@ def export(
             f"{made.bundle}: the file that came of it is not verified ({made.check.reason}), and {target} was not "
             "written; add --unverified to have it all the same"
         )
-    return _written(made, target)
+    files.write(target, made.text.encode("utf-8"), option="-o")
+    return replace(made, path=str(target))
+
+
+def _caller(bundle: Bundle, trust: bool | None, sandbox: bool | None) -> Call | None:
+    """What runs the file in a sandbox, if the bundle needs one: the file is code of it. Raises UntrustedError."""
+    if not admit(bundle, trust=trust, sandbox=sandbox).sandboxed:
+        return None
+    return partial(isolation.call_in_sandbox, within=isolation.Sandbox())
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How the child processes are run."""
+
+    timeout: float | None
+    trust: bool | None
+    sandbox: bool | None
+    call: Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +98,8 @@ class _Making:
     """One bundle on its way to a file."""
 
     bundle: Bundle
-    timeout: float | None
+    how: _How
     heard: Heard
-    call: Call
 
     def export(self, *, notebook: bool) -> Export:
         started = time.perf_counter()
@@ -103,8 +126,10 @@ class _Making:
             self.bundle,
             {INSTRUMENT: {}},
             {"backend": compiling.UNCOMPILED},
-            timeout=self.timeout,
-            call=self.call,
+            timeout=self.how.timeout,
+            trust=self.how.trust,
+            sandbox=self.how.sandbox,
+            call=self.how.call,
         )
         found = observed.found.get(INSTRUMENT)
         if found is None:
@@ -127,7 +152,7 @@ class _Making:
             "fingerprint": checking.identity(manifest),
             "torch": manifest.environment.torch,
         }
-        ended = self.call(TARGET, request, environment=dict(program.variables), timeout=self.timeout)
+        ended = self.how.call(TARGET, request, environment=dict(program.variables), timeout=self.how.timeout)
         if ended.ending == "answered":
             check: Check = msgspec.convert(ended.answer, Check, strict=False)
             return check
@@ -139,15 +164,3 @@ class _Making:
         manifest = self.bundle.manifest
         write = render_notebook if notebook else render
         return write(program, words.head(manifest, program, check), words.foot(manifest))
-
-
-def _written(made: Export, target: Path) -> Export:
-    """Under its name at once, or not at all."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(made.text, encoding="utf-8")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
-    return replace(made, path=str(target))

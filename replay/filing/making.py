@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from replay import files
 from replay.bundle import Bundle, load
 from replay.diagnosis import triage as make_triage
 from replay.errors import ReplayError, UsageError
@@ -18,6 +20,7 @@ from replay.findings.issue import LARGEST_ATTACHMENT, Attachment, Issue
 from replay.findings.triage import Triage
 from replay.replayer.launch import TIMEOUT
 from replay.report.text import show_size
+from replay.trust import admit
 
 Heard = Callable[[str], None]
 """Called with what is being done."""
@@ -33,6 +36,8 @@ def issue(
     force: bool = False,
     timeout: float | None = TIMEOUT,
     jobs: int | None = None,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
     heard: Heard | None = None,
 ) -> Issue:
     """The Markdown that PyTorch's form for torch.compile bugs asks for, filled from a bundle.
@@ -40,7 +45,7 @@ def issue(
     `triage`: replay under one backend after the other, for the ablation. `export`: make a file without `replay` of it,
     which is shown if it fails as recorded. `output`: where the text is written. `attach`: copy the bundle beside it as
     NAME.rec.zip; None: if there is an `output`. `force`: over files that exist. `timeout`: seconds for each child
-    process. `jobs`: replays of the triage at a time.
+    process. `jobs`: replays of the triage at a time. `trust`, `sandbox`: as `replay.run` takes them.
 
     Nothing is sent anywhere. What of triage and export could not be made is said in the text. Raises BundleError for
     an unreadable bundle, UsageError for a file that exists.
@@ -48,9 +53,15 @@ def issue(
     target = None if output is None else Path(output)
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))
     how = _How(target, target is not None if attach is None else attach, force)
+    options: dict[str, Any] = {"timeout": timeout, "trust": trust, "sandbox": sandbox}
     try:
         how.check(opened)
-        return _made(opened, how, triage, export, timeout, jobs, heard or (lambda _: None))
+        if triage or export:
+            admit(opened, trust=trust, sandbox=sandbox)  # refused at once, not in the text
+        tell, notes = heard or (lambda _: None), list[str]()
+        found = _triaged(opened, jobs, options, tell, notes) if triage else None
+        file, why = _exported(opened, options, tell) if export else (None, "it was not asked for")
+        return _made(opened, how, found, file, why, notes)
     finally:
         if not isinstance(bundle, Bundle):
             opened.close()
@@ -90,17 +101,8 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _made(  # noqa: PLR0917 - one caller, in this order
-    bundle: Bundle,
-    how: _How,
-    triage: bool,
-    export: bool,
-    timeout: float | None,
-    jobs: int | None,
-    heard: Heard,
+    bundle: Bundle, how: _How, found: Triage | None, file: Export | None, why: str, notes: list[str]
 ) -> Issue:
-    notes: list[str] = []
-    found = _triaged(bundle, timeout, jobs, heard, notes) if triage else None
-    file, why = _exported(bundle, timeout, heard) if export else (None, "it was not asked for")
     attachment = _attached(bundle, how)
     if not attachment.fits:
         notes.append(
@@ -119,25 +121,25 @@ def _made(  # noqa: PLR0917 - one caller, in this order
     )
     if how.target is None:
         return made
-    _write(how.target, made.text)
+    files.write(how.target, made.text.encode("utf-8"), option="-o")
     return replace(made, path=str(how.target))
 
 
 def _triaged(
-    bundle: Bundle, timeout: float | None, jobs: int | None, heard: Heard, notes: list[str]
+    bundle: Bundle, jobs: int | None, options: Mapping[str, Any], heard: Heard, notes: list[str]
 ) -> Triage | None:
     heard("triage")
     try:
-        return make_triage(bundle, timeout=timeout, jobs=jobs)
+        return make_triage(bundle, jobs=jobs, **options)
     except ReplayError as error:
         notes.append(f"no triage: {error}")
         return None
 
 
-def _exported(bundle: Bundle, timeout: float | None, heard: Heard) -> tuple[Export | None, str]:
+def _exported(bundle: Bundle, options: Mapping[str, Any], heard: Heard) -> tuple[Export | None, str]:
     """The file, and why there is none that is verified."""
     try:
-        made = make_export(bundle, timeout=timeout, heard=heard)
+        made = make_export(bundle, heard=heard, **options)
     except ReplayError as error:
         return None, str(error).removeprefix(f"{bundle.path}: ")
     return made, "" if made.verified else f"not verified: {made.check.reason}"
@@ -153,13 +155,3 @@ def _attached(bundle: Bundle, how: _How) -> Attachment:
         except OSError as error:
             raise UsageError(f"{copy}: cannot be written: {error.strerror or error}") from error
     return Attachment(_name(bundle), bundle.size, str(copy))
-
-
-def _write(target: Path, text: str) -> None:
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error

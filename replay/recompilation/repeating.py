@@ -43,13 +43,15 @@ def recompiles(
     jobs: int | None = None,
     timeout: float | None = TIMEOUT,
     isolate: bool = True,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
     heard: Callable[[str], None] | None = None,
 ) -> Recompiles:
     """Repeat a recorded sequence of calls and say of each that came to the compiler again what sent it there.
 
     Then the sequence is repeated under each of `limits` (and `accumulated_limits`) with `dynamic` true, false and
     automatic, and with every change of the program that may help (`remedies`); those that do are told, with what was
-    measured. `jobs`: replays at a time; `timeout`: seconds for each.
+    measured. `jobs`: replays at a time; `timeout`: seconds for each. `trust`, `sandbox`: as `replay.run` takes them.
 
     The other arguments are those of `replay.run`; what is not given is as recorded. `isolate`: of the first repetition,
     the others run in processes of their own in any case. `heard` is told what is being done. A replay that lacks
@@ -74,9 +76,9 @@ def recompiles(
     try:
         _check(opened)
         tell = heard or (lambda text: None)
-        with Trials(opened, jobs=jobs, timeout=timeout) as trials:
+        with Trials(opened, jobs=jobs, timeout=timeout, trust=trust, sandbox=sandbox) as trials:
             tell("repeating the sequence")
-            outcome, found = _repeated(opened, trials, options, isolate=isolate)
+            outcome, found = _repeated(opened, trials, options, isolate=isolate, trust=trust)
             made = _made(opened, outcome, found)
             if limits or accumulated_limits:
                 made = _with_grid(
@@ -96,11 +98,11 @@ def _check(bundle: Bundle) -> None:
 
 
 def _repeated(
-    bundle: Bundle, trials: Trials, options: Mapping[str, Any], *, isolate: bool
+    bundle: Bundle, trials: Trials, options: Mapping[str, Any], *, isolate: bool, trust: bool | None
 ) -> tuple[Outcome, Mapping[str, Any]]:
     """As recorded; in a process like those of the trials that it is compared with."""
     if not isolate:
-        observed = observe(bundle, {INSTRUMENT: {}}, options, isolate=False)
+        observed = observe(bundle, {INSTRUMENT: {}}, options, isolate=False, trust=trust)
         return observed.outcome, observed.found.get(INSTRUMENT) or {}
     (trial,) = trials.run([Trial(options, {INSTRUMENT: {}})])
     if trial.outcome is None:
