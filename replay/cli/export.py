@@ -73,7 +73,8 @@ def command(
                 force=force,
                 timeout=timeout,
                 heard=heard,
-                **vouched,
+                trust=vouched["trust"],
+                sandbox=vouched["sandbox"],
             )
     if not made.verified and not unverified:
         raise UsageError(
