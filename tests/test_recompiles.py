@@ -15,7 +15,6 @@ from gold import assert_gold
 from programs import ROOT, imported, python, recorded
 
 import replay
-from replay.cli import main
 from replay.errors import UsageError
 from replay.findings.recompiles import Call, Difference, Recompiles, Refusal
 from replay.recompilation import causes, grouping, sentences
@@ -289,7 +288,17 @@ def bundles(tmp_path_factory):
 def found(bundles):
     """What was found out of each, in this process."""
     names = (*CAUSES, *OTHERS, "steady")
-    return {name: replay.recompiles(bundles[name], isolate=False) for name in names}
+    return {name: analysed(bundles[name]) for name in names}
+
+
+def analysed(bundle, *words_, **options):
+    """What is found out of a bundle, in this process."""
+    return replay.recompiles(bundle, *words_, isolate=False, **options)
+
+
+def command(*words_):
+    """The exit code of the verb."""
+    return command(*map(str, words_))
 
 
 def drawn(one, **options):
@@ -369,9 +378,14 @@ def test_the_call_that_hits_the_limit_has_its_guards_too(found):
 
 
 def test_functions_are_told_by_name_and_line(found):
-    group = found["function"].causes
-    assert {one.cause for one in group} == {"function"}
-    assert any("function relu" in one.values for one in group)
+    told = {(one.cause, one.source): one for one in found["function"].causes}
+    assert {cause for cause, _ in told} == {"function"}
+    line = found["function"].causes[0].place.line
+    assert told["function", "L['function'].__code__"].values == (
+        f"function <lambda> at nets.py:{line}",
+        "function relu",
+    )
+    assert told["function", "L['function'].__defaults__[0]"].values == ("2.5", "3.5")
 
 
 def test_a_guard_names_the_users_line(found):
@@ -400,9 +414,9 @@ def test_the_replay_is_that_of_run(bundles, found):
 
 
 def test_options_of_a_replay_apply(bundles):
-    one = replay.recompiles(bundles["size"], dynamic=True, isolate=False)
+    one = analysed(bundles["size"], dynamic=True)
     assert (one.count.compiles, one.causes, one.again) == (1, (), ())
-    one = replay.recompiles(bundles["string"], recompile_limit=1, isolate=False)
+    one = analysed(bundles["string"], recompile_limit=1)
     assert [(call.fate, call.limit) for call in one.calls][:2] == [
         ("compiled", ""),
         ("uncompiled", "recompile_limit"),
@@ -414,7 +428,7 @@ def test_a_torch_that_lists_no_entries_is_named_and_the_calls_are_told(bundles, 
         raise replay.UnsupportedTorchError("torch 9: _debug_get_cache_entry_list: it is gone")
 
     monkeypatch.setattr(refusals, "entries", gone)
-    one = replay.recompiles(bundles["string"], isolate=False)
+    one = analysed(bundles["string"])
     assert (one.count.compiles, one.causes) == (3, ())
     assert any("_debug_get_cache_entry_list" in note for note in one.notes)
 
@@ -422,15 +436,15 @@ def test_a_torch_that_lists_no_entries_is_named_and_the_calls_are_told(bundles, 
 def test_nothing_of_torch_stays_exchanged(bundles):
     owner = torch._dynamo.guards.CheckFunctionManager
     before = owner.__init__
-    replay.recompiles(bundles["string"], isolate=False)
+    analysed(bundles["string"])
     assert owner.__init__ is before
 
 
 def test_a_bundle_without_calls_says_how_to_record_one(bundles):
     with pytest.raises(UsageError, match=r'on="recompile"'):
-        replay.recompiles(bundles["fails"])
+        analysed(bundles["fails"])
     with pytest.raises(UsageError, match="nothing is compiled"):
-        replay.recompiles(bundles["string"], "uncompiled")
+        analysed(bundles["string"], "uncompiled")
 
 
 # --- causes, without torch
@@ -457,6 +471,7 @@ def test_a_bundle_without_calls_says_how_to_record_one(bundles):
         ("ID_MATCH", "", "L['self'].act", "function", "function", "attribute"),
         ("ABSENT", "", "L['self'].mode", "str", "absent", "attribute"),
         ("ABSENT", "", "L['table']['a']", "int", "absent", "length"),
+        ("ABSENT", "", "L['f'].__defaults__[0]", "int", "absent", "function"),
         ("TENSOR_MATCH", "size", "L['x'].size()[0]", "", "", "size"),
         ("LAMBDA_GUARD", "", "L['x'].size()[0]", "int", "int", "size"),
         ("SYMBOLIC_SHAPE_GUARD", "", "L['x'].stride()[0]", "int", "int", "stride"),
@@ -520,6 +535,13 @@ def test_what_an_object_of_another_type_holds_is_no_cause_of_its_own():
     inside = difference("attribute", "L['by'].gain", "1", "2")
     beside = difference("integer", "L['by2']", "1", "2")
     assert grouping.roots([kind, inside, beside]) == [kind, beside]
+
+
+def test_what_belongs_to_another_function_is_no_cause_of_its_own():
+    code = difference("function", "L['f'].__code__", "function f", "function g")
+    default = difference("function", "L['f'].__defaults__[0]", "1", "2")
+    assert grouping.roots([default, code]) == [code]
+    assert grouping.roots([default]) == [default]
 
 
 def test_values_are_told_once_in_the_order_of_their_calls():
@@ -733,14 +755,13 @@ def test_the_command_tells_in_a_pipe_without_colour(bundles, tmp_path):
 
 
 def test_nothing_compiled_again_exits_with_0(bundles, capsys):
-    assert main(["recompiles", str(bundles["size"]), "--dynamic", "--no-isolate", "--json"]) == 0
+    assert command(bundles["size", "--dynamic", "--no-isolate", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["count"]["compiles"], told["causes"]) == (1, [])
 
 
 def test_of_a_folder_the_functions_that_are_asked_for_are_told(bundles, capsys):
-    words_ = ["recompiles", str(bundles["folder"]), "--function", "cou*", "--no-isolate", "--json"]
-    assert main(words_) == 1
+    assert command(bundles["folder"], "--function", "cou*", "--no-isolate", "--json") == 1
     told = json.loads(capsys.readouterr().out)
     assert [one["function"] for one in told["recompiles"]] == ["counted"]
 
@@ -755,15 +776,15 @@ def test_of_a_folder_the_functions_that_are_asked_for_are_told(bundles, capsys):
     ],
 )
 def test_what_cannot_be_told_is_an_error_of_usage(name, more, message, bundles, capsys):
-    assert main(["recompiles", str(bundles[name]), *more]) == 2
+    assert command(bundles[name, *more]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_folder_without_sequences_says_how_to_record_one(tmp_path, capsys):
-    assert main(["recompiles", str(tmp_path)]) == 2
+    assert command(tmp_path) == 2
     assert 'on="recompile"' in capsys.readouterr().err
 
 
 def test_the_recordings_of_this_house_that_are_no_sequences_are_refused(capsys):
-    assert main(["recompiles", str(ROOT / "recordings" / "dynamo_shape_mismatch.rec")]) == 2
+    assert command(ROOT / "recordings" / "dynamo_shape_mismatch.rec") == 2
     assert "holds no sequence" in capsys.readouterr().err

@@ -77,11 +77,11 @@ def _draw_causes(page: Page, found: Recompiles) -> None:
 
 
 def _share(one: CauseGroup, total: int) -> str:
-    """`in 3 of 4 calls, in 2 of them alone`."""
+    """`in 3 of 4 calls, alone in 2 of them`."""
     share = f"in {len(one.calls)} of {count(total, 'call')}"
     if len(one.sole) == len(one.calls):
         return share
-    return f"{share}, in {len(one.sole)} of them alone" if one.sole else f"{share}, in none of them alone"
+    return f"{share}, alone in {len(one.sole)} of them" if one.sole else f"{share}, never alone"
 
 
 def _draw_place(page: Page, place: UserFrame | None, *, indent: int) -> None:
