@@ -36,6 +36,9 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
         page.gap()
     page.styled(_title(found), indent=0)
     page.line(summarise(found), indent=0)
+    for one in found.calls:
+        if one.limit:
+            page.line(f"{one.limit} was hit in call {one.number + 1}", indent=0)
     draw_missing(page, found.outcome)
     page.pairs([("note", one) for one in (*found.notes, *found.outcome.notes)])
     _draw_causes(page, found)
@@ -43,16 +46,13 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
 
 
 def summarise(found: Recompiles) -> str:
-    """`9 calls: compiled 8 times in 0.42 s, 1 ran uncompiled: recompile_limit was hit in call 9`."""
+    """`9 calls: compiled 8 times in 0.42 s, 1 ran uncompiled`."""
     if found.count is None:
         return "no call was made"
     told = found.count
     words = [f"compiled {count(told.compiles, 'time')} in {show_seconds(told.seconds)}"]
     words += [f"{told.hits} found compiled code"] if told.hits else []
-    limits = [f"{one.limit} was hit in call {one.number + 1}" for one in found.calls if one.limit]
-    words += (
-        [f"{told.uncompiled} ran uncompiled{f': {limits[0]}' if limits else ''}"] if told.uncompiled else []
-    )
+    words += [f"{told.uncompiled} ran uncompiled"] if told.uncompiled else []
     words += [f"{told.errors} raised"] if told.errors else []
     return f"{count(len(found.calls), 'call')}: {', '.join(words)}"
 
