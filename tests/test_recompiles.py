@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import textwrap
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -275,7 +276,7 @@ SHOWN = ("size", "attribute", "several", "limit", "type_")
 def bundles(tmp_path_factory):
     """A bundle of each program, from a file of a user's that is gone."""
     folder = tmp_path_factory.mktemp("users")
-    made = {"folder": folder}
+    made = {"folder": folder, "text": textwrap.dedent(USER)}
     with imported(folder, "nets", USER) as module:
         for name in (*CAUSES, *OTHERS):
             (path,) = recorded(folder / "all", getattr(module, name), on="recompile").bundles
@@ -378,15 +379,17 @@ def test_the_call_that_hits_the_limit_has_its_guards_too(found):
     assert found["limit"].causes[0].values == tuple(repr(f"step {number}") for number in range(9))
 
 
-def test_functions_are_told_by_name_and_line(found):
+def test_functions_are_told_by_name_and_line(found, bundles):
     told = {(one.cause, one.source): one for one in found["function"].causes}
     assert {cause for cause, _ in told} == {"function"}
-    line = found["function"].causes[0].place.line
+    lines = bundles["text"].splitlines()
+    line = next(at for at, text in enumerate(lines, start=1) if "lambda x, by=by" in text)
     assert told["function", "L['function'].__code__"].values == (
         f"function <lambda> at nets.py:{line}",
         "function relu",
     )
-    assert told["function", "L['function'].__defaults__[0]"].values == ("2.5", "3.5")
+    if not torch.__version__.startswith("2.9."):  # which does not ask for defaults
+        assert told["function", "L['function'].__defaults__[0]"].values == ("2.5", "3.5")
 
 
 def test_a_guard_names_the_users_line(found):
