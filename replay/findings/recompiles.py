@@ -145,5 +145,5 @@ class Recompiles:
     @property
     def again(self) -> tuple[Call, ...]:
         """The calls that came to the compiler although the frame was compiled before, in order."""
-        seen = [one for one in self.calls if one.fate == "compiled" or one.limit]
+        seen = [one for one in self.calls if one.fate == "compiled" or one.limit or one.refusals]
         return tuple(seen[1:])

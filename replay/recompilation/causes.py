@@ -57,19 +57,27 @@ def classify(kind: str, aspect: str, source: str, was: str, now: str) -> Cause:
         return _ASPECTS[aspect]
     if kind in _STATES or source == "":
         return "global_state" if kind != "OTHER" else "other"
-    if kind in _LENGTHS or (kind == "ABSENT" and source.endswith("]") and not _ATTRIBUTE.search(source)):
+    if now == "absent":
+        return _of_absent(source)
+    if kind in _LENGTHS:
         return "length"
     if ".size()[" in source:
         return "size"
     if ".stride()[" in source:
         return "stride"
-    if kind in _TYPES or (kind != "ABSENT" and was and now and was != now):
+    if kind in _TYPES or (was and now and was != now):
         return "type"
     if _OF_FUNCTION.search(source):
         return "function"
-    if kind in ("ABSENT", "NO_HASATTR") or (_ATTRIBUTE.search(source) and not _OF_MODULE.match(source)):
+    if kind == "NO_HASATTR" or (_ATTRIBUTE.search(source) and not _OF_MODULE.match(source)):
         return "attribute"
     return _of_value(kind, was, now)
+
+
+def _of_absent(source: str) -> Cause:
+    if _OF_FUNCTION.search(source):
+        return "function"
+    return "attribute" if _ATTRIBUTE.search(source) or not source.endswith("]") else "length"
 
 
 def _of_value(kind: str, was: str, now: str) -> Cause:

@@ -24,6 +24,10 @@ class _Gathered:
     place: UserFrame | None = None
 
 
+CODE = ".__code__"
+"""How torch's expression for the code of a function ends."""
+
+
 def key_of(one: Difference) -> Key:
     """Which cause a difference belongs to."""
     return one.cause, one.source, one.dimension
@@ -67,13 +71,18 @@ def _nearest(call: Call) -> list[set[Key]]:
 
 
 def roots(differences: Sequence[Difference]) -> list[Difference]:
-    """Differences that follow from no other: an object of another type differs in what it holds, too."""
+    """Differences that follow from no other.
+
+    An object of another type differs in what it holds, too; another function in its defaults and its closure.
+    """
     types = [one.source for one in differences if one.cause == "type"]
+    functions = [one.source.removesuffix(CODE) for one in differences if one.source.endswith(CODE)]
     return [
         one
         for one in differences
         if not any(_is_below(one.source, source) for source in types)
         and not (one.source in types and one.cause != "type")
+        and (one.source.endswith(CODE) or not any(_is_below(one.source, source) for source in functions))
     ]
 
 

@@ -38,6 +38,9 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
         page.gap()
     page.styled(_title(found), indent=0)
     page.line(summarise(found), indent=0)
+    for one in found.calls:
+        if one.limit:
+            page.line(f"{one.limit} was hit in call {one.number + 1}", indent=0)
     draw_missing(page, found.outcome)
     page.pairs([("note", one) for one in (*found.notes, *found.outcome.notes)])
     _draw_causes(page, found)
@@ -47,16 +50,13 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
 
 
 def summarise(found: Recompiles) -> str:
-    """`9 calls: compiled 8 times in 0.42 s, 1 ran uncompiled: recompile_limit was hit in call 9`."""
+    """`9 calls: compiled 8 times in 0.42 s, 1 ran uncompiled`."""
     if found.count is None:
         return "no call was made"
     told = found.count
     words = [f"compiled {count(told.compiles, 'time')} in {show_seconds(told.seconds)}"]
     words += [f"{told.hits} found compiled code"] if told.hits else []
-    limits = [f"{one.limit} was hit in call {one.number + 1}" for one in found.calls if one.limit]
-    words += (
-        [f"{told.uncompiled} ran uncompiled{f': {limits[0]}' if limits else ''}"] if told.uncompiled else []
-    )
+    words += [f"{told.uncompiled} ran uncompiled"] if told.uncompiled else []
     words += [f"{told.errors} raised"] if told.errors else []
     return f"{count(len(found.calls), 'call')}: {', '.join(words)}"
 
@@ -81,11 +81,11 @@ def _draw_causes(page: Page, found: Recompiles) -> None:
 
 
 def _share(one: CauseGroup, total: int) -> str:
-    """`in 3 of 4 calls, in 2 of them alone`."""
+    """`in 3 of 4 calls, alone in 2 of them`."""
     share = f"in {len(one.calls)} of {count(total, 'call')}"
     if len(one.sole) == len(one.calls):
         return share
-    return f"{share}, in {len(one.sole)} of them alone" if one.sole else f"{share}, in none of them alone"
+    return f"{share}, alone in {len(one.sole)} of them" if one.sole else f"{share}, never alone"
 
 
 def _draw_place(page: Page, place: UserFrame | None, *, indent: int) -> None:

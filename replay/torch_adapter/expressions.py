@@ -14,6 +14,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from replay.torch_adapter import features
+from replay.torch_adapter.undisturbed import undisturbed
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "absent"})()
 """What stands for a value that is not there: no such attribute, key or item."""
@@ -85,6 +86,9 @@ def _attribute(owner: Any, name: str) -> Any:
     )
     if computed and not _is_torchs(type(owner)):
         raise _UnknownError
+    if isinstance(owner, features.module("torch").Tensor):
+        with undisturbed():
+            return object.__getattribute__(owner, name)
     try:
         return object.__getattribute__(owner, name)
     except AttributeError:
@@ -118,7 +122,8 @@ def _called(node: ast.Call, scope: Mapping[str, Any]) -> Any:
     if isinstance(function, ast.Attribute):
         owner = _value(function.value, scope)
         if isinstance(owner, features.module("torch").Tensor) and function.attr in _SHAPE:
-            return getattr(owner, function.attr)(*given)
+            with undisturbed():
+                return getattr(owner, function.attr)(*given)
         if owner is dict and function.attr in ("keys", "__getitem__"):
             return getattr(dict, function.attr)(*given)
         raise _UnknownError

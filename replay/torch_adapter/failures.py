@@ -32,7 +32,8 @@ LIMIT_TITLES = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded"
 _CALLS_BACKEND = ("torch/_dynamo/output_graph.py", ("call_user_compiler", "_call_user_compiler"))
 """Where Dynamo hands the graph over: what is raised further in is the backend's."""
 
-_LIMIT_NAME = re.compile(r"Limit type: \w+")
+_LIMIT_NAME = re.compile(r"Limit type: (\w+)|^(\w+_limit) reached$")
+"""The second are the words of RecompileLimitExceeded (torch 2.9)."""
 _LIMIT_TYPES = ("FailOnRecompileLimitHit", "FailOnCacheLimitHit", "RecompileLimitExceeded")
 
 
@@ -113,12 +114,10 @@ def is_limit(error: BaseException | None) -> bool:
 
 def limit_name(error: BaseException | None) -> str:
     """The limit that was hit, by its name in torch._dynamo.config; empty for any other error."""
-    found = (
-        _LIMIT_NAME.search(_text(error) + _text(error.__cause__ or error))
-        if error is not None and is_limit(error)
-        else None
-    )
-    return "" if found is None else found[0].rpartition(" ")[2]
+    if error is None or not is_limit(error):
+        return ""
+    found = _LIMIT_NAME.search(_text(error)) or _LIMIT_NAME.search(_text(error.__cause__ or error))
+    return "" if found is None else found[1] or found[2]
 
 
 def is_skip(error: BaseException) -> bool:

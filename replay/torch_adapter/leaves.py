@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.recording import UserFrame
-from replay.torch_adapter import conditions, expressions, features, process_state, tensor_guards, words
+from replay.torch_adapter import (
+    conditions,
+    expressions,
+    features,
+    guard_trees,
+    process_state,
+    tensor_guards,
+    words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +39,10 @@ class Failed:
     place: UserFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """What a guard's source was when the entry was compiled."""
-
-    text: str
-    type: str
-    layout: tensor_guards.Layout | None = None
-    length: int | None = None  # of one of Python's own containers
-
-
-NOWHERE = Noted("", "")
+NOWHERE = guard_trees.Noted("", "")
 ONE, TWO = "the same object", "another object"
 """Of two expressions: whether they name one object."""
 
-_FIRST = re.compile(r"""[LG]\[(?:'[^']*'|"[^"]*")\](?:\.\w+(?:\(\))?|\[[^\]]*\])*""")
-"""An expression of a source within a condition."""
 _ALIAS = re.compile(r"^[LG]\[.* is [LG]\[")
 _LENGTH = re.compile(r" == (\d+)$")
 _CONTAINS = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[^,]+), ")
@@ -57,42 +53,13 @@ _RELATIONS = ("OBJECT_ALIASING", "NO_TENSOR_ALIASING", "STORAGE_OVERLAPPING")
 """Asking one of these by itself would change what it remembers of a check that is going on."""
 
 
-def noted(root: Any, scope: Mapping[str, Any]) -> dict[str, Noted]:
-    """What each source of an entry is now, and the state of the process."""
-    found = {name: Noted(text, "") for name, text in process_state.read().items()}
-    waiting = [root]
-    while waiting:
-        manager = waiting.pop()
-        waiting += _children(manager)
-        source = _source(manager)
-        if source not in ("L", "G", ""):
-            found.setdefault(source, _note(expressions.read(source, scope)))
-        for leaf in features.require(manager, "get_leaf_guards")():
-            _note_expressions(leaf, scope, found)
-    for leaf in getattr(root, "get_epilogue_lambda_guards", list)():
-        _note_expressions(leaf, scope, found)
-    return found
-
-
-def _note_expressions(leaf: Any, scope: Mapping[str, Any], found: dict[str, Noted]) -> None:
-    """Of conditions on sizes and the like, what they speak of."""
-    if type(leaf).__name__ in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD"):
-        for part in _parts(leaf):
-            for one in _FIRST.findall(_code(part)):
-                found.setdefault(one, _note(expressions.read(one, scope)))
-
-
-def _note(value: Any) -> Noted:
-    return Noted(words.told(value), words.type_name(value), tensor_guards.layout(value), words.length(value))
-
-
 class Walk:
     """One entry, asked by one call. `unread` grows: sources that cannot be read without code of the user's."""
 
     def __init__(
         self,
         scope: Mapping[str, Any],
-        known: Mapping[str, Noted],
+        known: Mapping[str, guard_trees.Noted],
         places: Mapping[str, UserFrame],
         files: Sequence[str],
     ) -> None:
@@ -111,19 +78,19 @@ class Walk:
         return self._condition("OTHER", part, "")
 
     def _condition(self, kind: str, part: str, source: str) -> Failed:
-        code = _code(part)
+        code = guard_trees.code_of(part)
         if _ALIAS.match(code):
             return self._made("OBJECT_ALIASING", part, self._source_in(code), expected=ONE, seen=TWO)
         return self._made(kind, part, self._source_in(code) or source)
 
     def _below(self, manager: Any, value: Any, reached: bool = True) -> Iterator[Failed]:
         """`reached`: nothing above has failed, so that what is missing below is a difference of its own."""
-        source = _source(manager)
+        source = guard_trees.source_of(manager)
         found = [one for leaf in manager.get_leaf_guards() for one in self._asked(leaf, source, value)]
         found += self._size(manager, source, value)
         yield from found
         reached = reached and not found
-        for key, item in _pairs(manager):
+        for key, item in guard_trees.pairs_of(manager):
             other = [] if key is None else list(self._child(key, value, reached))
             yield from other
             if item is not None:
@@ -132,7 +99,7 @@ class Walk:
             yield from self._child(child, value, reached)
 
     def _child(self, child: Any, owner: Any, reached: bool) -> Iterator[Failed]:
-        source = _source(child)
+        source = guard_trees.source_of(child)
         below = expressions.read(source, self._scope)
         if below is expressions.UNKNOWN:
             self.unread.append(source)
@@ -152,7 +119,7 @@ class Walk:
         return [self._made("DICT_LENGTH", guard, source, expected=str(known), seen=str(length))]
 
     def _asked(self, leaf: Any, source: str, value: Any) -> Iterator[Failed]:
-        kind, parts = type(leaf).__name__, _parts(leaf)
+        kind, parts = type(leaf).__name__, guard_trees.parts_of(leaf)
         if kind in _RELATIONS:
             yield from self._related(kind, parts)
         elif not self._passes(leaf, value, parts):
@@ -169,7 +136,7 @@ class Walk:
     def _holds(self, part: str) -> bool | None:
         """Whether a condition in torch's words holds; None where it cannot be evaluated."""
         try:
-            return bool(eval(_code(part), dict(self._scope)))  # torch's own text, as torch does
+            return bool(eval(guard_trees.code_of(part), dict(self._scope)))  # torch's own text, as torch does
         except Exception:  # noqa: BLE001 - a name that is no longer there
             return None
 
@@ -179,7 +146,7 @@ class Walk:
             if kind == "OBJECT_ALIASING" and self._holds(part) is False:
                 yield self._condition(kind, part, "")
             elif kind == "NO_TENSOR_ALIASING":
-                for one, other in self._shared(_FIRST.findall(_code(part))):
+                for one, other in self._shared(guard_trees.FIRST.findall(guard_trees.code_of(part))):
                     yield self._made(kind, f"{one} is not {other}", other, expected=TWO, seen=ONE)
 
     def _shared(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -208,7 +175,7 @@ class Walk:
             yield self._single(kind, first, source, value)
 
     def _single(self, kind: str, part: str, source: str, value: Any) -> Failed:
-        code = _code(part)
+        code = guard_trees.code_of(part)
         length, key = _LENGTH.search(code), _CONTAINS.match(code)
         if kind in _LENGTHS and words.length(value) is not None:
             expected = length[1] if length is not None else "0" if code.startswith("not ") else ""
@@ -224,7 +191,7 @@ class Walk:
 
     def _tensor(self, part: str, source: str, value: Any) -> Iterator[Failed]:
         compiled = self._known.get(source, NOWHERE).layout
-        for one in tensor_guards.differing(_code(part), value, compiled):
+        for one in tensor_guards.differing(guard_trees.code_of(part), value, compiled):
             if one.name == "keys" and self._of_state:
                 continue  # how torch dispatches follows from it
             yield self._made(
@@ -265,7 +232,7 @@ class Walk:
             return Failed(
                 "MAPPING_KEYS_MATCH",
                 "",
-                _code(part),
+                guard_trees.code_of(part),
                 key[1],
                 was,
                 came,
@@ -277,7 +244,7 @@ class Walk:
         return Failed(
             kind=kind,
             aspect=aspect,
-            guard=_code(part),
+            guard=guard_trees.code_of(part),
             source=source,
             expected=known.text if expected is None else expected,
             seen=words.told(value) if seen is None else seen,
@@ -292,38 +259,12 @@ class Walk:
 
     def _source_in(self, code: str) -> str:
         """What a condition is about: of several, the first that is other than it was."""
-        found = _FIRST.findall(code)
+        found = guard_trees.FIRST.findall(code)
         for one in found:
             was = self._known.get(one)
             if was is not None and was.text != words.told(expressions.read(one, self._scope)):
                 return str(one)
         return str(found[0]) if found else ""
-
-
-def _pairs(manager: Any) -> list[tuple[Any, Any]]:
-    """Of a dictionary that is asked in its order: key and value, where they are asked."""
-    if not hasattr(manager, "get_key_value_managers"):
-        return []
-    found = manager.get_key_value_managers()
-    return [tuple(found[at]) for at in sorted(found)]
-
-
-def _children(manager: Any) -> list[Any]:
-    both = [one for pair in _pairs(manager) for one in pair if one is not None]
-    return [*both, *features.require(manager, "get_child_managers")()]
-
-
-def _source(manager: Any) -> str:
-    return str(features.require(manager, "get_source")())
-
-
-def _parts(leaf: Any) -> list[str]:
-    return [str(one) for one in features.require(leaf, "verbose_code_parts")()]
-
-
-def _code(part: str) -> str:
-    """A condition without the comment that torch puts behind it."""
-    return part.partition("  #")[0].rstrip()
 
 
 def _property(source: str, one: tensor_guards.Aspect) -> str:

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from replay.recording import UserFrame
-from replay.torch_adapter import calls, conditions, features, hooks, leaves
+from replay.torch_adapter import calls, conditions, features, guard_trees, hooks, leaves
 from replay.torch_adapter.patching import patched
 
 FAILED = 200
@@ -39,7 +39,7 @@ class _Entry:
     places: Mapping[str, UserFrame] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     manager: Any = None  # of its guards; only until the compilation has ended
-    values: dict[str, leaves.Noted] = field(default_factory=dict)
+    values: dict[str, guard_trees.Noted] = field(default_factory=dict)
 
 
 class Book:
@@ -72,7 +72,7 @@ class Book:
         kept = self._entries.get(attempt.compile_id or "")
         if kept is not None and kept.manager is not None:
             manager, kept.manager = kept.manager, None
-            kept.values = leaves.noted(features.require(manager, "root"), _scope(manager, attempt))
+            kept.values = guard_trees.noted(features.require(manager, "root"), _scope(manager, attempt))
 
     def refused(self, attempt: hooks.Attempt) -> tuple[Refused, ...]:
         """Each cached entry, the newest first, with what the call does not pass. Nothing is compiled yet."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.torch_adapter import features, words
+from replay.torch_adapter.undisturbed import undisturbed
 
 _TEXT = re.compile(
     r"check_tensor\(.*, (?P<kind>[\w.<>]+), (?P<keys>DispatchKeySet\([^)]*\)), (?P<dtype>torch\.\w+), "
@@ -42,13 +43,16 @@ class Aspect:
 def layout(value: Any) -> Layout | None:
     """Of a tensor that has one."""
     torch = features.module("torch")
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    if not isinstance(value, torch.Tensor):
         return None
-    try:
-        shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
-    except (RuntimeError, TypeError):  # nested, or symbolic
-        return None
-    return Layout(shape, stride, str(value.device))
+    with undisturbed():
+        if value.layout is not torch.strided:
+            return None
+        try:
+            shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
+        except (RuntimeError, TypeError):  # nested, or symbolic
+            return None
+        return Layout(shape, stride, str(value.device))
 
 
 def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
@@ -58,8 +62,10 @@ def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
         return []
     if not isinstance(value, features.module("torch").Tensor):
         return [Aspect("class", match["kind"], words.type_name(value))]
-    found = [*_properties(match, value, compiled), *_shape(match, layout(value), compiled)]
-    return found or list(_keys(match, value))
+    keys = list(_keys(match, value))
+    with undisturbed():
+        found = [*_properties(match, value, compiled), *_shape(match, layout(value), compiled)]
+    return found or keys
 
 
 def _properties(match: re.Match[str], value: Any, compiled: Layout | None) -> Iterator[Aspect]:

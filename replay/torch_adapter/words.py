@@ -8,6 +8,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from replay.torch_adapter import expressions, features
+from replay.torch_adapter.undisturbed import undisturbed
 
 LENGTH = 60
 """Characters of a value that are kept."""
@@ -69,7 +70,8 @@ def _code_text(value: Any) -> str:
 def _object_text(value: Any) -> str:
     torch = features.module("torch")
     if isinstance(value, torch.Tensor):
-        return tensor(value)
+        with undisturbed():
+            return tensor(value)
     if isinstance(value, enum.Enum):
         return f"{type(value).__qualname__}.{value.__dict__.get('_name_', '?')}"
     if type(value) in (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size):
