@@ -32,7 +32,7 @@ FLOORS = {
     "explanation": 5,
     "diagnosis": 5,
     "profiling": 5,
-    "recompiles": 5,
+    "recompilation": 5,
     "script": 5,
     "ablation": 5,
     "report": 6,
@@ -169,6 +169,7 @@ import replay.explanation, replay.report.explanation
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.findings.triage
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
+import replay.cli.grid, replay.recompilation.grid, replay.report.grid, replay.report.chart
 import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"

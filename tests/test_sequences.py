@@ -14,7 +14,7 @@ from processes import run_python
 from programs import here, recorded
 
 import replay
-from replay.recompiles.grid import count
+from replay.recompilation.grid import count
 from replay.recorder import series
 
 ROOT = Path(__file__).parent.parent
@@ -445,10 +445,10 @@ def test_where_writing_takes_little_of_the_time_every_call_is_written(tmp_path, 
 
 def test_calls_whose_object_is_gone_when_the_block_ends_are_left_out(tmp_path, writes):
     def program():
-        module = torch.nn.Linear(3, 3)
-        run = compiled(lambda x, name: module(x) if name else x)
+        modules = [torch.nn.Linear(3, 3)]
+        run = compiled(lambda x, name: modules[0](x) if name else x)
         many_strings(run, range(20))
-        del module, run
+        modules.clear()
         torch._dynamo.reset()
         gc.collect()
 
