@@ -13,21 +13,21 @@ from replay.cli.values import numbers
 if TYPE_CHECKING:
     from replay.findings.recompiles import Cell
 
-LIMITS = (1, 2, 4, 8, 16, 64)
+LIMITS = "1,2,4,8,16,64"
 
 OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--limits",
         type=numbers,
         default=LIMITS,
-        show_default=",".join(map(str, LIMITS)),
+        show_default=LIMITS,
         metavar="N,...",
         help="Recompile limits to repeat the calls under, each with dynamic shapes, without, and automatic.",
     ),
     click.option(
         "--accumulated-limits",
         type=numbers,
-        default=(),
+        callback=lambda context, option, given: given or (),
         metavar="N,...",
         help="Accumulated limits, each with each of those.  [default: as recorded]",
     ),
