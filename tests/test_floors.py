@@ -177,6 +177,7 @@ import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.findings.triage
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script
 import replay.trust, replay.cli.trust, replay.cli.trusting, replay.report.trust
+import replay.cli.grid, replay.recompilation.grid, replay.report.grid, replay.report.chart
 import replay.report.ablation, replay.report.logs, replay.ablation, replay.cli.ablation
 assert "torch" not in sys.modules, "something imported torch"
 assert "pygments" not in sys.modules, "something imported pygments"

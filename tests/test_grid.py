@@ -9,13 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import click
 import pytest
+from click.testing import CliRunner
 from gold import assert_gold
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import ROOT, here
 
 import replay
+from replay.cli.grid import check_picture, with_grid, write_picture
 from replay.errors import UsageError
 from replay.findings.recompiles import Cell, Count
 from replay.recompilation.grid import LIMITS, count, grid
@@ -328,3 +331,44 @@ def test_a_place_that_will_not_do_is_refused_by_name(place, reason, tmp_path):
     with pytest.raises(UsageError, match=f"--svg .*{Path(place).name}.*{reason}"):
         chart.write_chart(tmp_path / place, CELLS, "f")
     assert [one.name for one in tmp_path.rglob("*")] == ["folder.svg"]
+
+
+# --- the command's options
+
+
+def asked(*words):
+    found = {}
+
+    @click.command()
+    @with_grid
+    def command(**options):
+        check_picture(options["svg"])
+        found.update(options)
+        write_picture(options["svg"], CELLS, "f")
+
+    return CliRunner().invoke(command, words, standalone_mode=False), found
+
+
+def test_the_options_of_the_command_are_those_of_the_function():
+    assert asked()[1] == {"limits": LIMITS, "accumulated_limits": (), "svg": None}
+    assert asked("--limits", "8, 2,8", "--accumulated-limits", "64")[1] == {
+        "limits": (2, 8),
+        "accumulated_limits": (64,),
+        "svg": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [("0", "at least 1"), ("two", "at least 1"), ("4,-1", "at least 1"), ("", "names nothing")],
+)
+def test_a_word_that_is_no_limit_is_refused(words, why):
+    assert why in str(asked("--limits", words)[0].exception)
+
+
+def test_the_command_draws_the_picture_and_refuses_a_place_before_anything_is_done(tmp_path):
+    assert asked("--svg", str(tmp_path / "a.svg"))[0].exception is None
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == chart.chart(CELLS, "f")
+    result, found = asked("--svg", str(tmp_path))
+    assert isinstance(result.exception, UsageError)
+    assert found == {}

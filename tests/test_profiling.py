@@ -20,7 +20,7 @@ from programs import ROOT, no_relu, python, recorded
 from specimens import DIFFERENT, ERROR, MISSING
 
 import replay
-from replay import profiling
+from replay import files, profiling
 from replay.cli.application import application
 from replay.errors import UsageError
 from replay.findings.profile import PHASES, Compilation, Hotspot, Measured, Profile, Timing
@@ -513,7 +513,7 @@ def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def full(number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tracing.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(UsageError, match="No space left on device"):
         tracing.write(tmp_path / "t.json", [TRACK])
     assert list(tmp_path.iterdir()) == []

@@ -444,12 +444,11 @@ def test_where_writing_takes_little_of_the_time_every_call_is_written(tmp_path, 
 
 
 def test_calls_whose_object_is_gone_when_the_block_ends_are_left_out(tmp_path, writes):
-    def many():
-        module = torch.nn.Linear(3, 3)
-        many_strings(compiled(lambda x, name: module(x) if name else x), range(20))
-
     def program():
-        many()
+        modules = [torch.nn.Linear(3, 3)]
+        run = compiled(lambda x, name: modules[0](x) if name else x)
+        many_strings(run, range(20))
+        modules.clear()
         torch._dynamo.reset()
         gc.collect()
 

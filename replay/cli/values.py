@@ -73,6 +73,11 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers of at least 1, between commas; at least one, each once, ascending."""
+    return tuple(sorted({at_least_one(word) for word in names(text)}))
+
+
 def literal_assignment(text: str) -> tuple[str, Any]:
     """As `assignment`, the value read as Python writes it."""
     key, value = assignment(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,6 +27,7 @@ from replay.recorder import (
     history,
     pruning,
     sequences,
+    surroundings,
     survival,
     ways,
 )
@@ -44,21 +45,18 @@ from replay.recording import (
 from replay.selection import resumed_function
 from replay.source import qualified_name
 from replay.torch_adapter import (
-    configs,
     distributed,
     environment,
     hooks,
     sketches,
     stances,
     state,
-    transforms,
 )
 from replay.torch_adapter.compiling import Backend
 from replay.torch_adapter.tensors import Policy, TensorCollector
 from replay.torch_adapter.undisturbed import undisturbed
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
-_PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +68,6 @@ class Later:
     stack: tuple[hooks.LiveFrame, ...]  # the compiled frames that it was called from, innermost first
     inputs: str  # what the recorded inputs are of, for people
     values_matter: bool = True  # whether the values of tensors do
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What was set around a call while its frame was compiled."""
-
-    config: Mapping[str, Any]  # plain values that differ from the default, and what is shown of others
-    objects: Mapping[str, Any]  # those others
-    state: Mapping[str, Any]
-    modes: Sequence[Any]  # the program's own torch-function modes
-
-    @classmethod
-    def now(cls, attempt: hooks.Attempt, later: Later | None = None) -> Surroundings:
-        """As they are; the state of a call that is past is the one that was noted then."""
-        config, objects = _split_config(attempt, Backend(attempt.converter))
-        ambient = state.capture() if later is None or later.call is None else dict(later.call.state)
-        running = transforms.running()
-        if running:
-            ambient["transforms"] = running
-        return cls(config, objects, ambient, state.function_modes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +112,7 @@ def write_sequence(  # noqa: PLR0917 - in the order of `write`
     happening: Happening,
     calls: history.History,
     instead_of: Published | None,
-    past: tuple[Later, Surroundings] | None = None,
+    past: tuple[Later, surroundings.Surroundings] | None = None,
 ) -> Published:
     """Write the bundle of a frame that is compiled again, with all its compiling calls, this one the last.
 
@@ -154,13 +132,13 @@ def _write(  # noqa: PLR0917 - one caller, in this order
     content: Content,
     substitution: Substitution | None,
     instead_of: Published | None,
-    around: Surroundings | None = None,
+    around: surroundings.Surroundings | None = None,
 ) -> Written:
     """One bundle with this content, `instead_of` an earlier one."""
     backend = Backend(attempt.converter)
     earlier = [call for call in calls.before(attempt) if later is None or call is not later.call]
     stack = tuple(hooks.live_frames()) if later is None else later.stack
-    around = around or Surroundings.now(attempt, later)
+    around = around or surroundings.of(attempt, None if later is None else later.call)
     ambient = dict(around.state)
     sequence = sequences.info(attempt, happening, calls, earlier, None if later is None else later.call)
     unchanged: set[int] = set()
@@ -289,34 +267,6 @@ def _left_out(shipment: shipping.Shipment, leave: pruning.Pruning | None) -> tup
     return tuple(LeftOut(one.name, one.type, leave.nbytes(one.value)) for one in shipment.left_out)
 
 
-def _split_config(attempt: hooks.Attempt, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Config values that differ from the default: those that are plain data, and the objects among them.
-
-    An object is also named among the plain ones, for people. What torch.compile(dynamic=...) sets for the time of
-    the compilation is no config of the user's.
-    """
-    found = configs.changed()
-    if backend.dynamic is not None:
-        found.pop("dynamo.assume_static_by_default", None)
-    if backend.dynamic is False:
-        found.pop("dynamo.automatic_dynamic_shapes", None)
-    limit = hooks.own_limit(attempt)
-    if limit is not None:
-        found["dynamo.recompile_limit"] = limit
-    objects = {key: value for key, value in found.items() if not _is_plain(value)}
-    return {
-        key: describing.short(value) if key in objects else value for key, value in found.items()
-    }, objects
-
-
-def _is_plain(value: Any) -> bool:
-    if type(value) is list:
-        return all(_is_plain(item) for item in value)
-    if type(value) is dict:
-        return all(type(key) is str and _is_plain(item) for key, item in value.items())
-    return type(value) in _PLAIN
-
-
 def _frame(attempt: hooks.Attempt, entries: Mapping[str, str], texts: Mapping[str, str]) -> FrameInfo:
     code = attempt.code
     resumed = resumed_function(code.co_name)
@@ -340,7 +290,9 @@ def _compile(attempt: hooks.Attempt, backend: Backend, later: Later | None) -> C
         backend_kind="registered" if backend.shipped is None else "shipped",
         fullgraph=attempt.fullgraph,
         dynamic=backend.dynamic,
-        options={key: v if _is_plain(v) else describing.short(v) for key, v in backend.options.items()},
+        options={
+            key: v if surroundings.is_plain(v) else describing.short(v) for key, v in backend.options.items()
+        },
         compile_id=attempt.compile_id,
         backward=later is not None and later.backward,
         entry=ways.name(attempt),

@@ -20,8 +20,7 @@ from types import CodeType
 from typing import Protocol
 
 from replay.bundle import Published
-from replay.recorder import capture, happenings, later, sequences, telling
-from replay.recorder.capture import Surroundings
+from replay.recorder import capture, happenings, later, sequences, surroundings, telling
 from replay.recorder.happenings import Happening
 from replay.recorder.history import History
 from replay.recorder.traffic import Traffic
@@ -61,7 +60,7 @@ class Waiting:
 
     compile_id: str
     happening: Happening
-    around: Surroundings
+    around: surroundings.Surroundings
     process: int  # a forked child leaves the calls of its parent alone
 
 
@@ -209,7 +208,7 @@ def _waiting(attempt: hooks.Attempt, happening: Happening) -> Waiting | None:
         return None
     if resumed_function(attempt.code.co_name) is not None:
         return None
-    around = Surroundings.now(attempt)
+    around = surroundings.of(attempt)
     return (
         None if "transforms" in around.state else Waiting(attempt.compile_id, happening, around, os.getpid())
     )

@@ -66,11 +66,19 @@ class Repetition:
         self._prepared = prepared
         self._code = prepared.subject.__code__
         self._step: _Step | None = None
+        self._paused: list[Any] = []  # profilers of this thread, while it compiles
         self._planned = plan.of(prepared)
         self._last = max(at for at, one in enumerate(self._planned) if one.recorded in plan.COMPILER)
 
+    def begin(self, attempt: hooks.Attempt) -> None:
+        """Called ahead of every attempt to compile a frame: to watch the compiler at work would slow it down."""
+        self._paused.append(sys.getprofile())
+        sys.setprofile(None)
+
     def observe(self, attempt: hooks.Attempt) -> None:
         """Called after every attempt to compile a frame."""
+        if self._paused and attempt.fate != "refused" and attempt.entry is None:  # those were not begun
+            sys.setprofile(self._paused.pop())
         if self._step is None:
             return
         if attempt.code is not self._code:

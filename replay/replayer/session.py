@@ -129,7 +129,7 @@ class _Replay:
             return
         enter(hooks.observing(self.seen.observe, self._gate(), wrap=self._comparison()))
         if self.sequence is not None:
-            enter(hooks.observing(self.sequence.observe))
+            enter(hooks.observing(self.sequence.observe, before=self.sequence.begin))
         for one in self.attached.values():
             enter(hooks.observing(one.observe, wrap=one.wrap))
         enter(later.observing_backward(self.seen.observe_backward))
