@@ -160,11 +160,13 @@ def test_each_cause_has_its_remedies_the_most_fitting_first(cause, setting, name
 
 
 def test_a_limit_is_raised_only_where_one_was_hit_and_to_what_the_calls_need():
-    assert propose_limit(PLAIN, 1, 8) == ()
-    assert propose_limit(Setting("f", limit="recompile_limit"), 0, 8) == ()
-    (one,) = propose_limit(Setting("f", limit="recompile_limit"), 3, 8)
+    some, none, raising = (Count(8, 0, *two, 1.0) for two in ((3, 0), (0, 0), (0, 3)))
+    assert propose_limit(PLAIN, some) == ()
+    assert propose_limit(Setting("f", limit="recompile_limit"), none) == ()
+    (one,) = propose_limit(Setting("f", limit="recompile_limit"), some)
     assert (one.options, "not in this recording" in one.caveat) == ({"recompile_limit": 11}, True)
-    (one,) = propose_limit(Setting("f", limit="accumulated_recompile_limit", counted=True), 3, 8)
+    assert propose_limit(Setting("f", limit="recompile_limit"), raising) == (one,)
+    (one,) = propose_limit(Setting("f", limit="accumulated_recompile_limit", counted=True), some)
     assert one.change == "torch._dynamo.config.accumulated_recompile_limit = 11"
     assert (one.options, "recording" in one.caveat) == ({"accumulated_recompile_limit": 11}, False)
 

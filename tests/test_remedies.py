@@ -107,6 +107,12 @@ def labels():
         run(torch.ones(3), f"step {n}")
 
 
+def raising_labels():
+    run = compiled(labelled, fullgraph=True)
+    for n in range(12):
+        run(torch.ones(3), f"step {n}")
+
+
 def counters():
     run = compiled(Counter())
     for _ in range(4):
@@ -249,6 +255,10 @@ CASES = {
     "floats": (floats, [group("float", "L['n']", (0.25, 0.5, 0.75, 1.5))]),
     "branches": (branches, [group("integer", "L['n']", (2, 3, 6, 7))]),
     "labels": (labels, [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])]),
+    "raising_labels": (
+        raising_labels,
+        [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])],
+    ),
     "counters": (counters, [group("attribute", "L['self'].step", (0, 1, 2, 3))]),
     "attributes": (attributes, [group("attribute", "L['self'].factor", (2, 3, 4))]),
     "functions": (functions, [group("function", "L['function'].__code__")]),
@@ -462,6 +472,12 @@ def test_where_compiled_code_is_wrong_without_a_remedy_too_nothing_is_said_of_re
     found = proven("wrong")
     assert found["mark_dynamic"].same is None
     assert before_and_after(found["mark_dynamic"]) == ((4, 0), (1, 0))
+
+
+def test_a_limit_that_raises_is_raised(proven):
+    one = proven("raising_labels")["recompile_limit"]
+    assert (one.before.errors, one.after.errors) == (1, 0)
+    assert (one.before.compiles, one.after.compiles, one.same) == (8, 9, True)
 
 
 def test_of_several_causes_the_best_of_each_are_tried_together(proven):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replay.findings.recompiles import Cause, CauseGroup
+from replay.findings.recompiles import Cause, CauseGroup, Count
 from replay.recompilation.proposals import TOLD, Proposal, Setting
 from replay.recompilation.sources import Source, parse, show
 
@@ -31,11 +31,12 @@ def propose(group: CauseGroup, setting: Setting) -> tuple[Proposal, ...]:
     return tuple(one for make in makers for one in make(group, source, setting))
 
 
-def propose_limit(setting: Setting, uncompiled: int, compiles: int) -> tuple[Proposal, ...]:
+def propose_limit(setting: Setting, before: Count) -> tuple[Proposal, ...]:
     """A limit that was hit, raised to what the calls can need at most."""
-    if not setting.limit or not uncompiled:
+    without = max(before.uncompiled, before.errors)  # with fullgraph a call that hits the limit raises
+    if not setting.limit or not without:
         return ()
-    most = compiles + uncompiled
+    most = before.compiles + without
     caveat = "each compilation takes time and memory, and every call looks through the guards of all of them"
     if not setting.counted:
         caveat += "; calls after the limit was hit are not in this recording (record(calls=True) has them)"

@@ -89,7 +89,7 @@ class _Search:
     ) -> tuple[tuple[Remedy, ...], int]:
         """All rounds."""
         ordered = sorted(causes, key=lambda one: -len(one.calls))
-        alone = [*propose_limit(setting, self.before.uncompiled, self.before.compiles)]
+        alone = [*propose_limit(setting, self.before)]
         alone += distinct(in_turn([propose(one, setting) for one in ordered]))
         found = self._believed(self._singles(alone[:MOST], plain))
         helping = [one for one in found if self._helps(one)]
@@ -111,7 +111,7 @@ class _Search:
 
     def _believed(self, found: list[_Tried]) -> list[_Tried]:
         """Where the frame gives something else without any remedy too, a difference says nothing of a remedy."""
-        if not any(one.same is False for one in found):
+        if all(one.same is not False for one in found) or any(one.same for one in found):
             return found
         if self.plain is None or self.plain.same is None:
             again = self._try([_NOTHING])
