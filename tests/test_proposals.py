@@ -109,12 +109,12 @@ PROPOSED = [
     (
         group("attribute", "L['self'].step", ("0", "1")),
         PLAIN,
-        ["allow_unspec_int_on_nn_module=True", "tensor", "move out"],
+        ["tensor", "allow_unspec_int_on_nn_module=True", "move out"],
     ),
     (
         group("integer", "L['self'].step", ("0", "1")),
         PLAIN,
-        ["allow_unspec_int_on_nn_module=True", "tensor", "move out"],
+        ["tensor", "allow_unspec_int_on_nn_module=True", "move out"],
     ),
     (group("attribute", "L['self'].mode", ("'a'", "'b'")), PLAIN, ["move out"]),
     (group("attribute", "L['self'].act", ("function relu", "function tanh")), PLAIN, ["hoist", "move out"]),

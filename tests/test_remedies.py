@@ -491,6 +491,23 @@ def test_of_several_causes_the_best_of_each_are_tried_together(proven):
     ]
 
 
+def test_where_no_cause_is_alone_the_first_of_each_are_tried_together_at_once(bundles):
+    causes = [replace(one, sole=()) for one in (SIZE, INTEGER)]
+    with replay.load(bundles["sizes_and_integers"]) as bundle:
+        plain = replay.run(bundle, isolate=False)
+        found, tried = prove(bundle, Here(bundle), causes, counted(plain), plain=plain)
+    assert [(one.name, one.after.compiles) for one in found] == [
+        ("mark_dynamic + tensor", 1),
+        ("dynamic=True", 1),
+        ("automatic dynamic", 2),
+    ]
+    assert tried == 3
+    assert found[0].change.splitlines() == [
+        "torch._dynamo.mark_dynamic(x, 0)  # before every call",
+        "n = torch.tensor(n)  # before every call",
+    ]
+
+
 def test_the_best_comes_first(proven):
     assert next(iter(proven("sizes"))) == "mark_dynamic"
     for case in ("sizes", "integers", "counters", "labels"):

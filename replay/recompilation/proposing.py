@@ -23,7 +23,7 @@ def propose(group: CauseGroup, setting: Setting) -> tuple[Proposal, ...]:
     """What is worth a try for one cause, the most fitting first."""
     source = parse(group.source)
     if source is not None and source.is_attribute and group.cause in _VALUES:
-        makers: Sequence[_Maker] = (_unspecialised, _tensor, _moved_out)
+        makers: Sequence[_Maker] = (_tensor, _unspecialised, _moved_out)
         if None in _literals(group.values) or not group.values:  # objects
             makers = (_hoisted, *makers)
     else:
