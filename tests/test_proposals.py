@@ -237,7 +237,7 @@ REMEDIES = (
         "# give forward the same \x1b[31mname in every call, and use what changes outside of it",
         BEFORE,
         Count(3, 6, 0, 0, 0.0123),
-        "code that branches on self.step breaks the graph then",
+        "code that branches on a number breaks the graph once it is a tensor",
         None,
     ),
     Remedy(
@@ -273,7 +273,7 @@ def test_the_report_is_as_it_was_accepted():
 
 
 def test_a_report_without_remedies_says_so():
-    assert drawn(found()) == "Remedies  7 tried by replaying the calls, none help\n"
+    assert drawn(found()) == "Remedies  7 tried by replaying the calls, side by side; none help\n"
     assert drawn(found(tried=0)) == ""
 
 

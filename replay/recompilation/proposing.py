@@ -68,7 +68,7 @@ def propose_stance() -> Proposal:
 
 _Maker = Callable[[CauseGroup, "Source | None", Setting], Iterator[Proposal]]
 _VALUES = ("integer", "float", "boolean", "string", "attribute")
-_EXACT = "code that branches on {name} breaks the graph then"
+_EXACT = "code that branches on a number breaks the graph once it is a tensor"
 
 
 def _step(act: str, source: Source, **more: Any) -> Mapping[str, Any]:
@@ -166,7 +166,7 @@ def _tensor(group: CauseGroup, source: Source | None, setting: Setting) -> Itera
         group.cause,
         group.source,
         change,
-        _EXACT.format(name=name),
+        _EXACT,
         steps=(_step("tensor", source, dtype="float64" if floating else "", words=words),),
     )
 
@@ -203,7 +203,7 @@ def _captured(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
     name = show(owner_of(source))
     how = "close over a tensor" if source.steps[-1][0] == "cell" else "make the default a tensor"
     change = f"# in {name}, {how} in place of the number: torch.tensor({group.values[0]})"
-    caveat = _EXACT.format(name="it")
+    caveat = _EXACT
     yield Proposal("captured tensor", group.cause, group.source, change, caveat, steps=steps)
 
 
@@ -346,7 +346,7 @@ def _one_type(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
     )
     steps = (_step("tensor", source, dtype="float64"),)
     change = f"{name} = torch.tensor({name}, dtype=torch.float64)  # before every call"
-    caveat += "; " + _EXACT.format(name=name)
+    caveat += "; " + _EXACT
     yield Proposal("tensor", group.cause, group.source, change, caveat, steps=steps)
 
 

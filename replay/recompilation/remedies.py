@@ -69,7 +69,7 @@ def prove(
     `before`: the sequence under `options` (as `replay.run` takes them) without any remedy; `plain`: the outcome of
     that replay, if it is at hand, else it is made once more. A remedy helps if fewer calls compile or fewer run
     uncompiled, no more calls raise, no graph break is new, and no call is known to give something else than the
-    uncompiled frame does.
+    uncompiled frame does. Seconds are of trials side by side; where they are to be exact, give `trials` one job.
     """
     search = _Search(trials, before, options or {}, heard or (lambda ended, of: None))
     return search.run(causes, setting_of(bundle.manifest, options or {}, plain), plain)
