@@ -476,8 +476,8 @@ def test_where_compiled_code_is_wrong_without_a_remedy_too_nothing_is_said_of_re
 
 def test_a_limit_that_raises_is_raised(proven):
     one = proven("raising_labels")["recompile_limit"]
-    assert (one.before.errors, one.after.errors) == (1, 0)
-    assert (one.before.compiles, one.after.compiles, one.same) == (8, 9, True)
+    assert before_and_after(one) == ((8, 1), (9, 0))
+    assert (one.after.errors, one.same) == (0, True)
 
 
 def test_of_several_causes_the_best_of_each_are_tried_together(proven):

@@ -94,7 +94,7 @@ class Repetition:
                     positional, keywords = one.arguments()
                     function(*positional, **keywords)
             except Exception as error:  # noqa: BLE001 - the next call is made all the same
-                step.error = _said(error)
+                step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
 
     def step(self) -> AbstractContextManager[Any]:
         """Around the last call that came to the compiler."""
@@ -106,9 +106,6 @@ class Repetition:
         with _watching(self._code, step):
             try:
                 yield step
-            except Exception as error:
-                step.error = _said(error)
-                raise
             finally:
                 self._step = None
                 self.calls.append(step.outcome())
@@ -126,10 +123,6 @@ class Repetition:
             stack.enter_context(earlier.as_then(call["before"], self._prepared.root["function"]))
             stack.enter_context(task.place.running(backward=False))
             yield
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 @contextmanager
