@@ -109,12 +109,12 @@ PROPOSED = [
     (
         group("attribute", "L['self'].step", ("0", "1")),
         PLAIN,
-        ["allow_unspec_int_on_nn_module=True", "tensor", "move out"],
+        ["tensor", "allow_unspec_int_on_nn_module=True", "move out"],
     ),
     (
         group("integer", "L['self'].step", ("0", "1")),
         PLAIN,
-        ["allow_unspec_int_on_nn_module=True", "tensor", "move out"],
+        ["tensor", "allow_unspec_int_on_nn_module=True", "move out"],
     ),
     (group("attribute", "L['self'].mode", ("'a'", "'b'")), PLAIN, ["move out"]),
     (group("attribute", "L['self'].act", ("function relu", "function tanh")), PLAIN, ["hoist", "move out"]),
@@ -160,11 +160,13 @@ def test_each_cause_has_its_remedies_the_most_fitting_first(cause, setting, name
 
 
 def test_a_limit_is_raised_only_where_one_was_hit_and_to_what_the_calls_need():
-    assert propose_limit(PLAIN, 1, 8) == ()
-    assert propose_limit(Setting("f", limit="recompile_limit"), 0, 8) == ()
-    (one,) = propose_limit(Setting("f", limit="recompile_limit"), 3, 8)
+    some, none, raising = (Count(8, 0, *two, 1.0) for two in ((3, 0), (0, 0), (0, 3)))
+    assert propose_limit(PLAIN, some) == ()
+    assert propose_limit(Setting("f", limit="recompile_limit"), none) == ()
+    (one,) = propose_limit(Setting("f", limit="recompile_limit"), some)
     assert (one.options, "not in this recording" in one.caveat) == ({"recompile_limit": 11}, True)
-    (one,) = propose_limit(Setting("f", limit="accumulated_recompile_limit", counted=True), 3, 8)
+    assert propose_limit(Setting("f", limit="recompile_limit"), raising) == (one,)
+    (one,) = propose_limit(Setting("f", limit="accumulated_recompile_limit", counted=True), some)
     assert one.change == "torch._dynamo.config.accumulated_recompile_limit = 11"
     assert (one.options, "recording" in one.caveat) == ({"accumulated_recompile_limit": 11}, False)
 
@@ -235,7 +237,7 @@ REMEDIES = (
         "# give forward the same \x1b[31mname in every call, and use what changes outside of it",
         BEFORE,
         Count(3, 6, 0, 0, 0.0123),
-        "code that branches on self.step breaks the graph then",
+        "code that branches on a number breaks the graph once it is a tensor",
         None,
     ),
     Remedy(
@@ -271,7 +273,7 @@ def test_the_report_is_as_it_was_accepted():
 
 
 def test_a_report_without_remedies_says_so():
-    assert drawn(found()) == "Remedies  7 tried by replaying the calls, none help\n"
+    assert drawn(found()) == "Remedies  7 tried by replaying the calls, side by side; none help\n"
     assert drawn(found(tried=0)) == ""
 
 

@@ -107,6 +107,12 @@ def labels():
         run(torch.ones(3), f"step {n}")
 
 
+def raising_labels():
+    run = compiled(labelled, fullgraph=True)
+    for n in range(12):
+        run(torch.ones(3), f"step {n}")
+
+
 def counters():
     run = compiled(Counter())
     for _ in range(4):
@@ -249,6 +255,10 @@ CASES = {
     "floats": (floats, [group("float", "L['n']", (0.25, 0.5, 0.75, 1.5))]),
     "branches": (branches, [group("integer", "L['n']", (2, 3, 6, 7))]),
     "labels": (labels, [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])]),
+    "raising_labels": (
+        raising_labels,
+        [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])],
+    ),
     "counters": (counters, [group("attribute", "L['self'].step", (0, 1, 2, 3))]),
     "attributes": (attributes, [group("attribute", "L['self'].factor", (2, 3, 4))]),
     "functions": (functions, [group("function", "L['function'].__code__")]),
@@ -464,6 +474,12 @@ def test_where_compiled_code_is_wrong_without_a_remedy_too_nothing_is_said_of_re
     assert before_and_after(found["mark_dynamic"]) == ((4, 0), (1, 0))
 
 
+def test_a_limit_that_raises_is_raised(proven):
+    one = proven("raising_labels")["recompile_limit"]
+    assert before_and_after(one) == ((8, 1), (9, 0))
+    assert (one.after.errors, one.same) == (0, True)
+
+
 def test_of_several_causes_the_best_of_each_are_tried_together(proven):
     (one,) = proven("sizes_and_names").values()
     assert before_and_after(one) == ((4, 0), (1, 0))
@@ -472,6 +488,23 @@ def test_of_several_causes_the_best_of_each_are_tried_together(proven):
         "torch._dynamo.mark_dynamic(x, 0)  # before every call",
         "torch._dynamo.mark_dynamic(y, 0)  # before every call",
         "# give two_sizes the same name in every call, and use what changes outside",
+    ]
+
+
+def test_where_no_cause_is_alone_the_first_of_each_are_tried_together_at_once(bundles):
+    causes = [replace(one, sole=()) for one in (SIZE, INTEGER)]
+    with replay.load(bundles["sizes_and_integers"]) as bundle:
+        plain = replay.run(bundle, isolate=False)
+        found, tried = prove(bundle, Here(bundle), causes, counted(plain), plain=plain)
+    assert [(one.name, one.after.compiles) for one in found] == [
+        ("mark_dynamic + tensor", 1),
+        ("dynamic=True", 1),
+        ("automatic dynamic", 2),
+    ]
+    assert tried == 3
+    assert found[0].change.splitlines() == [
+        "torch._dynamo.mark_dynamic(x, 0)  # before every call",
+        "n = torch.tensor(n)  # before every call",
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replay.findings.recompiles import Cause, CauseGroup
+from replay.findings.recompiles import Cause, CauseGroup, Count
 from replay.recompilation.proposals import TOLD, Proposal, Setting
 from replay.recompilation.sources import Source, parse, show
 
@@ -23,7 +23,7 @@ def propose(group: CauseGroup, setting: Setting) -> tuple[Proposal, ...]:
     """What is worth a try for one cause, the most fitting first."""
     source = parse(group.source)
     if source is not None and source.is_attribute and group.cause in _VALUES:
-        makers: Sequence[_Maker] = (_unspecialised, _tensor, _moved_out)
+        makers: Sequence[_Maker] = (_tensor, _unspecialised, _moved_out)
         if None in _literals(group.values) or not group.values:  # objects
             makers = (_hoisted, *makers)
     else:
@@ -31,11 +31,12 @@ def propose(group: CauseGroup, setting: Setting) -> tuple[Proposal, ...]:
     return tuple(one for make in makers for one in make(group, source, setting))
 
 
-def propose_limit(setting: Setting, uncompiled: int, compiles: int) -> tuple[Proposal, ...]:
+def propose_limit(setting: Setting, before: Count) -> tuple[Proposal, ...]:
     """A limit that was hit, raised to what the calls can need at most."""
-    if not setting.limit or not uncompiled:
+    without = max(before.uncompiled, before.errors)  # with fullgraph a call that hits the limit raises
+    if not setting.limit or not without:
         return ()
-    most = compiles + uncompiled
+    most = before.compiles + without
     caveat = "each compilation takes time and memory, and every call looks through the guards of all of them"
     if not setting.counted:
         caveat += "; calls after the limit was hit are not in this recording (record(calls=True) has them)"
@@ -67,7 +68,7 @@ def propose_stance() -> Proposal:
 
 _Maker = Callable[[CauseGroup, "Source | None", Setting], Iterator[Proposal]]
 _VALUES = ("integer", "float", "boolean", "string", "attribute")
-_EXACT = "code that branches on {name} breaks the graph then"
+_EXACT = "code that branches on a number breaks the graph once it is a tensor"
 
 
 def _step(act: str, source: Source, **more: Any) -> Mapping[str, Any]:
@@ -165,7 +166,7 @@ def _tensor(group: CauseGroup, source: Source | None, setting: Setting) -> Itera
         group.cause,
         group.source,
         change,
-        _EXACT.format(name=name),
+        _EXACT,
         steps=(_step("tensor", source, dtype="float64" if floating else "", words=words),),
     )
 
@@ -202,7 +203,7 @@ def _captured(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
     name = show(owner_of(source))
     how = "close over a tensor" if source.steps[-1][0] == "cell" else "make the default a tensor"
     change = f"# in {name}, {how} in place of the number: torch.tensor({group.values[0]})"
-    caveat = _EXACT.format(name="it")
+    caveat = _EXACT
     yield Proposal("captured tensor", group.cause, group.source, change, caveat, steps=steps)
 
 
@@ -345,7 +346,7 @@ def _one_type(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
     )
     steps = (_step("tensor", source, dtype="float64"),)
     change = f"{name} = torch.tensor({name}, dtype=torch.float64)  # before every call"
-    caveat += "; " + _EXACT.format(name=name)
+    caveat += "; " + _EXACT
     yield Proposal("tensor", group.cause, group.source, change, caveat, steps=steps)
 
 

@@ -51,7 +51,7 @@ class _Tried:
     compiles: int  # of all functions: those with which the frame goes on after a graph break count too
     breaks: int
     same: bool | None
-    told: str
+    told: Sequence[str]  # for each step
 
 
 def prove(
@@ -69,7 +69,7 @@ def prove(
     `before`: the sequence under `options` (as `replay.run` takes them) without any remedy; `plain`: the outcome of
     that replay, if it is at hand, else it is made once more. A remedy helps if fewer calls compile or fewer run
     uncompiled, no more calls raise, no graph break is new, and no call is known to give something else than the
-    uncompiled frame does.
+    uncompiled frame does. Seconds are of trials side by side; where they are to be exact, give `trials` one job.
     """
     search = _Search(trials, before, options or {}, heard or (lambda ended, of: None))
     return search.run(causes, setting_of(bundle.manifest, options or {}, plain), plain)
@@ -83,25 +83,41 @@ class _Search:
         self.options = {name: value for name, value in options.items() if value not in (None, (), {})}
         self.ended = self.asked = self.tried = 0
         self.plain: _Tried | None = None
+        self._certain: set[str] = set()  # proposals for causes that stand in the way whatever else is done
 
     def run(
         self, causes: Sequence[CauseGroup], setting: Setting, plain: Outcome | None
     ) -> tuple[tuple[Remedy, ...], int]:
         """All rounds."""
         ordered = sorted(causes, key=lambda one: -len(one.calls))
-        alone = [*propose_limit(setting, self.before.uncompiled, self.before.compiles)]
+        alone = [*propose_limit(setting, self.before)]
         alone += distinct(in_turn([propose(one, setting) for one in ordered]))
-        found = self._believed(self._singles(alone[:MOST], plain))
+        if plain is not None:
+            self.plain = _read(_NOTHING, (), Trial(outcome=plain))
+        whole = self._firsts(ordered[:TOGETHER], setting)
+        if whole:
+            alone = [one for one in alone if one.cause is None]
+        found = self._believed([*whole, *self._singles(alone[:MOST])])
         helping = [one for one in found if self._helps(one)]
-        helping += self._together(ordered, setting, found, helping)
+        if not whole:
+            helping += self._together(ordered, setting, found, helping)
         if not any(self._compiles_less(one) for one in helping):
             helping += [one for one in self._try([propose_stance()]) if self._helps(one)]
         ranked = sorted(helping, key=_rank)
         return tuple(self._remedy(one) for one in ranked), self.tried
 
-    def _singles(self, proposals: Sequence[Proposal], plain: Outcome | None) -> list[_Tried]:
-        if plain is not None:
-            self.plain = _read(_NOTHING, (), Trial(outcome=plain))
+    def _firsts(self, causes: Sequence[CauseGroup], setting: Setting) -> list[_Tried]:
+        """The first proposal for each cause at once, where no cause alone makes any call compile; empty: no success."""
+        if len(causes) < 2 or any(one.sole for one in causes) or self.plain is None:
+            return []
+        firsts = [next(iter(propose(one, setting)), None) for one in causes]
+        parts = distinct([one for one in firsts if one is not None])
+        if len(parts) < 2:
+            return []
+        return [one for one in self._try_parts([parts]) if self._helps(one) and one.compiles <= 1]
+
+    def _singles(self, proposals: Sequence[Proposal]) -> list[_Tried]:
+        if self.plain is not None:
             return self._try(proposals)
         found = self._try([_NOTHING, *proposals])
         self.tried -= 1
@@ -111,7 +127,7 @@ class _Search:
 
     def _believed(self, found: list[_Tried]) -> list[_Tried]:
         """Where the frame gives something else without any remedy too, a difference says nothing of a remedy."""
-        if not any(one.same is False for one in found):
+        if all(one.same is not False for one in found) or any(one.same for one in found):
             return found
         if self.plain is None or self.plain.same is None:
             again = self._try([_NOTHING])
@@ -140,7 +156,8 @@ class _Search:
         whole = self._try_parts([parts])
         if not whole or not self._helps(whole[0]) or (best is not None and not _better(whole[0], best)):
             return []
-        return [self._reduced(whole[0]) if len(parts) > 2 else whole[0]]
+        doubtful = [one for one in parts if key(one) not in self._certain]
+        return [self._reduced(whole[0], doubtful) if len(parts) > 2 and doubtful else whole[0]]
 
     def _best_of_each(
         self, causes: Sequence[CauseGroup], setting: Setting, found: Sequence[_Tried]
@@ -151,14 +168,15 @@ class _Search:
             fit = [one for one in found if one.proposal.cause and key(one.proposal) in keys]
             fit = [one for one in fit if self._is_sound(one)]
             if fit:
-                best = min(fit, key=_rank)
-                parts.append(_told(best))
+                parts.append(min(fit, key=_rank).proposal)
+                if len(set(group.values)) > len(group.calls):  # each of the calls brought a new value
+                    self._certain.add(key(parts[-1]))
         return distinct(parts)
 
-    def _reduced(self, whole: _Tried) -> _Tried:
+    def _reduced(self, whole: _Tried, doubtful: Sequence[Proposal]) -> _Tried:
         """Without the parts that it does as well without."""
         parts = whole.parts
-        fewer = self._try_parts([[one for one in parts if one is not left] for left in parts])
+        fewer = self._try_parts([[one for one in parts if one is not left] for left in doubtful])
         enough = [one for one in fewer if self._helps(one) and not _better(whole, one)]
         kept = [one for one in parts if all(one in other.parts for other in enough)]
         if len(kept) in (0, len(parts)):
@@ -215,7 +233,7 @@ class _Search:
             name=proposal.name,
             cause=proposal.cause,
             source=proposal.source,
-            change=_told(one).change,
+            change=_change(one),
             before=self.before,
             after=one.count,
             caveat=proposal.caveat,
@@ -236,13 +254,18 @@ def _read(proposal: Proposal, parts: tuple[Proposal, ...], trial: Trial) -> _Tri
         sum(one.compiles for one in outcome.frames),
         _breaks(outcome),
         _is_same(outcome),
-        found.get("told", ""),
+        found.get("told", ()),
     )
 
 
-def _told(one: _Tried) -> Proposal:
-    """The proposal with what the first call had in its place."""
-    return replace(one.proposal, change=one.proposal.change.replace(TOLD, one.told))
+def _change(one: _Tried) -> str:
+    """What to write, with what the first call had in its place."""
+    lines, at = [], 0
+    for part in one.parts:
+        told = next(iter(one.told[at : at + len(part.steps)]), "")
+        lines.append(part.change.replace(TOLD, told))
+        at += len(part.steps)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _breaks(outcome: Outcome) -> int:

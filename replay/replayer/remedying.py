@@ -36,7 +36,7 @@ class Remedying(Instrument):
         self._steps, self._compare, self._loose = steps, compare, loose
         self._given = Given()
         self._refused, self._skipped = "", ""
-        self._told: dict[str, str] = {}
+        self._told: dict[int, str] = {}  # by the step's position, for the report
         self._first: dict[int, Any] = {}  # by the step's position: what the first call had
         self._numbers: dict[tuple[int, str], Any] = {}  # tensors in place of numbers
         self._prepared: Prepared | None = None
@@ -97,7 +97,7 @@ class Remedying(Instrument):
             now = state.capture()
             first = self._first.setdefault(position, now)
             wanted = {name: first[name] for name in step["names"] if name in first}
-            self._told[act] = ", ".join(f"{name}={value}" for name, value in wanted.items())
+            self._told[position] = ", ".join(f"{name}={value}" for name, value in wanted.items())
             stack.enter_context(state.applied({**now, **wanted}))
         elif act == "stance":
             if position in self._first:
@@ -109,7 +109,7 @@ class Remedying(Instrument):
             place = Place.of(step)
             if act == "tensor" and step.get("words"):
                 owner = places.owner(place, function, arguments)
-                self._told[act] = step["words"]["buffer" if places.is_module(owner) else "attribute"]
+                self._told[position] = step["words"]["buffer" if places.is_module(owner) else "attribute"]
             places.change(place, function, arguments, lambda value: self._act(position, step, value), stack)
 
     def _act(self, position: int, step: Step, value: Any) -> Any:
@@ -130,7 +130,7 @@ class Remedying(Instrument):
             return first
         if act == "hold":
             return first
-        return self._converted(act, step, first, value)
+        return self._converted(position, step, first, value)
 
     def _tensor(self, position: int, step: Step, value: Any) -> Any:
         """A tensor with the number in it: the same one in every call where it is an attribute, as a buffer is."""
@@ -146,22 +146,22 @@ class Remedying(Instrument):
             kept.fill_(new)
         return kept
 
-    def _converted(self, act: str, step: Step, first: Any, value: Any) -> Any:
+    def _converted(self, position: int, step: Step, first: Any, value: Any) -> Any:
         """A tensor like that of the first call in one respect."""
         if not deviation.is_real(value) or not deviation.is_real(first):
             raise NoPlaceError(f"a {type(value).__name__} is no tensor with values")
-        if act == "requires_grad":
-            self._told[act] = ".requires_grad_()" if first.requires_grad else ""
+        if step["act"] == "requires_grad":
+            self._told[position] = ".requires_grad_()" if first.requires_grad else ""
             if value.requires_grad == first.requires_grad:
                 return value
             return value.detach().requires_grad_(first.requires_grad)
         wanted = getattr(first, step["what"])
-        self._told[act] = str(wanted) if step["what"] == "dtype" else repr(str(wanted))
+        self._told[position] = str(wanted) if step["what"] == "dtype" else repr(str(wanted))
         return value.to(wanted)
 
     def found(self, outcome: Outcome) -> Any:
         """Why the changes could not be made, and what the first call had in their place."""
-        return {"refused": self._refused, "told": next(iter(self._told.values()), "")}
+        return {"refused": self._refused, "told": [self._told.get(at, "") for at in range(len(self._steps))]}
 
     def settled(self, task: Task, outcome: Outcome) -> Outcome:
         """The outcome with the comparison."""

@@ -117,7 +117,7 @@ class Repetition:
                 yield
             except Exception as error:
                 if not isinstance(error, fakes.StoppedError):
-                    step.error = _said(error)
+                    step.error = f"{type(error).__name__}: {error}".partition("\n")[0]
                 raise
             finally:
                 self._step = None
@@ -136,10 +136,6 @@ class Repetition:
             stack.enter_context(earlier.as_then(call["before"], self._prepared.root["function"]))
             stack.enter_context(task.place.running(backward=False))
             yield
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 @contextmanager

@@ -21,7 +21,8 @@ def draw_remedies(page: Page, found: Recompiles, *, verbose: int = 0) -> None:
         return
     how_many = len(found.remedies)
     page.heading(
-        "Remedies", f"{found.tried} tried by replaying the calls, {how_many or 'none'} {_help(how_many)}"
+        "Remedies",
+        f"{found.tried} tried by replaying the calls, side by side; {how_many or 'none'} {_help(how_many)}",
     )
     shown = found.remedies if verbose else found.remedies[:SHOWN]
     for number, one in enumerate(shown, start=1):
