@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from replay.findings.ablation import Ablation
     from replay.findings.explanation import Explanation
     from replay.findings.profile import Profile
+    from replay.findings.stripping import Stripped
     from replay.findings.triage import Triage
     from replay.profiling import profile
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
+    from replay.stripping import strip
     from replay.torch_adapter.backends import backends
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Profile",
     "RecordingWarning",
     "ReplayError",
+    "Stripped",
     "Triage",
     "UnsupportedTorchError",
     "UsageError",
@@ -61,6 +64,7 @@ __all__ = [
     "profile",
     "record",
     "run",
+    "strip",
     "triage",
 ]
 
@@ -75,6 +79,7 @@ _HOMES = {
     "Profile": "replay.findings.profile",
     "RecordingWarning": "replay.errors",
     "ReplayError": "replay.errors",
+    "Stripped": "replay.findings.stripping",
     "Triage": "replay.findings.triage",
     "UnsupportedTorchError": "replay.errors",
     "UsageError": "replay.errors",
@@ -85,6 +90,7 @@ _HOMES = {
     "profile": "replay.profiling",
     "record": "replay.recorder",
     "run": "replay.replayer",
+    "strip": "replay.stripping",
     "triage": "replay.diagnosis",
 }
 

@@ -36,6 +36,7 @@ FLOORS = {
     "script": 5,
     "ablation": 5,
     "contents": 5,
+    "stripping": 5,
     "report": 6,
     "cli": 7,
     "__main__": 7,
@@ -120,6 +121,7 @@ STAIRS = {
     0: ["errors", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
+    5: ["contents", "stripping"],
     7: ["cli", "__main__"],
 }
 

@@ -11,6 +11,7 @@ from replay.findings.explanation import Explanation
 from replay.findings.imports import Imports
 from replay.findings.privacy import Privacy
 from replay.findings.profile import Profile
+from replay.findings.stripping import Stripped
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
@@ -78,4 +79,9 @@ def differences_json(found: Differences) -> str:
 
 def privacy_json(found: Privacy) -> str:
     """What leaves with a bundle, as one JSON object: the fields of `Privacy`; secrets are masked here too."""
+    return to_json(to_plain(found))
+
+
+def stripped_json(found: Stripped) -> str:
+    """What became of a bundle, as one JSON object: the fields of `Stripped`."""
     return to_json(to_plain(found))
