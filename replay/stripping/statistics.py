@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import statistics
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from replay.recording import StorageSpec
 
@@ -44,8 +46,9 @@ def _statistics(dtype: str, data: memoryview, *, floating: bool) -> dict[str, fl
     kind = _FORMATS.get(dtype)
     if kind is None:
         return dict(_UNSEEN) if floating else {"min": 0.0, "max": 0.0}
-    size = memoryview(bytes(8)).cast(kind).itemsize
-    numbers = data[: len(data) // size * size].cast("B").cast(kind)
+    size = struct.calcsize(kind)
+    whole: Any = data[: len(data) // size * size].cast("B")
+    numbers = whole.cast(kind)
     sample = [float(numbers[at]) for at in range(0, len(numbers), max(1, len(numbers) // SAMPLE))]
     finite = [one for one in sample if math.isfinite(one)]
     if not finite:

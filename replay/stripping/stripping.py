@@ -17,6 +17,8 @@ from replay.recording import Manifest, Outcome, Substitution
 from replay.replayer import run
 from replay.stripping.content import Stripping, Wanted, unknown_names
 
+Checked = tuple[Survival, Outcome | None, str]  # and the reason, in words
+
 _NOT_CHECKED = Substitution(
     None, None, reason="the bundle was stripped after it was recorded, and not checked"
 )
@@ -54,7 +56,8 @@ def strip(
             stripping = Stripping(opened, wanted).prepare()
             made = stripping.write(Path(folder), _NOT_CHECKED)
             removed, kept = tuple(stripping.removed), tuple(stripping.kept)
-            survival, outcome, reason = _checked(made, opened, timeout) if check else ("unchecked", None, "")
+            checked: Checked = _checked(made, opened, timeout) if check else ("unchecked", None, "")
+            survival, outcome, reason = checked
             if survival in ("survived", "lost") and outcome is not None:
                 found = Substitution(survival == "survived", survival == "survived", reason)
                 made = stripping.write(Path(folder), found)
@@ -128,7 +131,7 @@ def _wanted(
     return Wanted(chosen, comments, names, environment == "minimal")
 
 
-def _checked(made: Path, original: Bundle, timeout: float | None) -> tuple[Survival, Outcome, str]:
+def _checked(made: Path, original: Bundle, timeout: float | None) -> Checked:
     """Whether the new bundle does what the old one does. The old one is replayed only where that is in doubt."""
     options = {} if timeout is None else {"timeout": timeout}
     expected = "passed" if original.manifest.event == "success" else "reproduced"

@@ -33,7 +33,7 @@ def _pieces(values: bytes, change: Callable[[str], str]) -> Iterator[bytes]:
         for (name, argument, at), end in zip(found, ends, strict=True):
             if name == "FRAME":
                 continue
-            if name in _TEXTS and (text := change(argument)) != argument:
+            if name in _TEXTS and (text := change(str(argument))) != argument:
                 yield _text(text)
             else:
                 yield values[position + at : position + end]
