@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import json
 import pickle
 import re
+import sys
 import textwrap
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +21,14 @@ from gold import assert_gold
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import fingerprint
+from replay import fingerprint, shipping
 from replay.bundle import BundleWriter, load
 from replay.cli.application import application
-from replay.errors import BundleError, UsageError
+from replay.contents.imports import imports_of
+from replay.errors import BundleError, MissingError, UsageError
 from replay.recording import InputInfo, StorageSpec, TensorSpec, UserFrame
 from replay.report.stripping import draw_stripped
-from replay.stripping import renaming, strip, stripping, values
+from replay.stripping import cutting, renaming, strip, stripping, values
 from replay.stripping.comments import without_comments
 from replay.stripping.statistics import metadata_of
 
@@ -447,3 +451,130 @@ def test_infinities_and_odd_lengths_do_no_harm():
     data = memoryview(bytearray(b"\x00\x00\x80\x7f" * 2 + b"\x01"))
     spec = metadata_of(StorageSpec(9, 0, 9, "cpu", "blobs/x"), "float32", data)
     assert spec.statistics["max"] == 0.0
+
+
+# --- globals and earlier calls
+
+
+class NoTensors:
+    def add(self, tensor):
+        raise AssertionError("no tensor was expected")
+
+    add_storage = get = get_storage = add
+
+
+PROGRAM = """
+SECRET = {"patients": ["Jane Roe", "Richard Roe"], "count": 2}
+SHARED = ["shared"]
+WORD = "word"
+def helper(): return SECRET["count"], SHARED, WORD
+def step(): return helper(), SHARED, WORD, len(SECRET)
+"""
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cutme.py").write_text(PROGRAM)
+    module = importlib.import_module("cutme")
+    root = {
+        "function": module.step,
+        "arguments": [module.SHARED],
+        "calls": [{"arguments": ["Mary Major"]}],
+        "x": "x",
+    }
+    yield shipping.dump(root, tensors=NoTensors())
+    del sys.modules["cutme"]
+
+
+def cut(shipment, *names, calls=False):
+    found = cutting.without(shipment.values, names, calls=calls, path="x.rec")
+    return found, replace(shipment, values=found.values)
+
+
+@contextmanager
+def loaded(shipment):
+    with shipping.loaded(shipment.values, sources=shipment.sources, tensors=NoTensors()) as found:
+        yield found
+
+
+def test_a_stream_without_cuts_means_what_it_meant(shipped):
+    found, _ = cut(shipped)
+    assert found.values == shipped.values
+    again = cutting._Stream(shipped.values).replaced([])
+    with loaded(replace(shipped, values=again)) as before:
+        assert before.root["function"]()[0] == (2, ["shared"], "word")
+
+
+def test_a_global_goes_and_using_it_says_that_it_is_missing(shipped):
+    found, made = cut(shipped, "SECRET")
+    assert found.gone == ("global SECRET",)
+    assert b"Jane" in shipped.values
+    assert b"Jane" not in found.values
+    with loaded(made) as values:
+        assert [one.name for one in values.missing] == ["globals.SECRET"]
+        assert values.root["arguments"] == [["shared"]]
+        with pytest.raises(MissingError, match="taken out of the bundle by strip"):
+            values.root["function"]()
+
+
+def test_texts_that_the_rest_shares_are_made_anew(shipped):
+    found, made = cut(shipped, "WORD")
+    assert found.gone == ("global WORD",)
+    with loaded(made) as values:
+        step = values.root["function"]
+        assert step.__globals__["SECRET"]["patients"] == ["Jane Roe", "Richard Roe"]
+        assert step.__globals__["helper"].__globals__ is step.__globals__
+
+
+def test_earlier_calls_go(shipped):
+    found, made = cut(shipped, calls=True)
+    assert found.gone == ("earlier calls",)
+    assert b"Mary" not in found.values
+    with loaded(made) as values:
+        assert values.root["calls"] == []
+        assert values.root["function"]()[3] == 2
+
+
+def test_what_something_else_holds_too_stays_there_and_that_is_told(shipped):
+    found, made = cut(shipped, "SHARED")
+    assert found.gone + found.shared == ("global SHARED",)
+    assert found.shared or found.elsewhere or b"shared" not in found.values
+    with loaded(made) as values:
+        assert values.root["arguments"] == [["shared"]]
+
+
+def test_values_of_another_form_are_not_cut(shipped):
+    with pytest.raises(BundleError, match="not as replay writes it"):
+        cutting.without(pickle.dumps({"calls": [1]}, 2), ["x"], calls=True, path="x.rec")
+
+
+def test_a_global_that_nothing_uses_is_refused(original):
+    with pytest.raises(UsageError, match="no function in it uses a global that is called 'X'"):
+        strip(original, drop_globals=["X"], check=False)
+
+
+@pytest.mark.parametrize("stem", ["suppressed_error", "module_with_parameters", "toy_backend_rejects_relu"])
+def test_recordings_lose_a_global(stem, tmp_path):
+    name = {"suppressed_error": "picky", "module_with_parameters": "EPSILON"}.get(stem, "model")
+    recording = ROOT / "recordings" / f"{stem}.rec"
+    found = strip(recording, tmp_path / "x.rec", drop_globals=[name], check=False)
+    assert f"global {name}" in found.removed
+    with load(found.bundle) as bundle:
+        assert f"globals.{name}" in {one.name for one in bundle.manifest.missing}
+        assert name not in {one.name for one in bundle.manifest.inputs if one.role == "global"}
+        assert imports_of(bundle).unread == ""
+
+
+def test_a_recording_loses_its_earlier_calls_unless_they_are_what_was_recorded(tmp_path):
+    found = strip(
+        ROOT / "recordings" / "dynamic_second_call.rec", tmp_path / "x.rec", drop_calls=True, check=False
+    )
+    assert "earlier calls" in found.removed
+    with load(found.bundle) as bundle:
+        assert bundle.manifest.calls == ()
+    found = strip(
+        ROOT / "recordings" / "recompile_attribute.rec", tmp_path / "y.rec", drop_calls=True, check=False
+    )
+    with load(found.bundle) as bundle:
+        assert bundle.manifest.calls or bundle.manifest.sequence is None

@@ -31,6 +31,10 @@ CODES = {"survived": 0, "unchecked": 0, "lost": 3, "unknown": exits.STATUS_CODES
     default="minimal",
     help="minimal: only variables that a replay sets; no platform, no processor.",
 )
+@click.option(
+    "--drop-global", "drop_globals", multiple=True, metavar="NAME", help="Take a global out; repeatable."
+)
+@click.option("--drop-calls", is_flag=True, help="Take out the calls that compiled the frame before.")
 @click.option("--no-check", is_flag=True, help="Do not replay, so that nothing of the bundle runs.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists; never over the original.")
 @click.option("--timeout", type=seconds, metavar="SECONDS", help="Of each replay.")
@@ -54,6 +58,8 @@ def command(path: Path, out: str | None, values: str, as_json: bool, **options: 
             comments=not options["keep_comments"],
             names=not options["keep_names"],
             environment=options["environment"],
+            drop_globals=options["drop_globals"],
+            drop_calls=options["drop_calls"],
             check=not options["no_check"],
             force=options["force"],
             timeout=options["timeout"],

@@ -42,7 +42,9 @@ def draw_stripped(found: Stripped, stream: TextIO) -> None:
 
 def _draw_survival(page: Page, found: Stripped) -> None:
     words, style = _WORDS[found.survival]
-    page.line(words + (f": {found.reason}" if found.reason else ""), style=style)
+    page.line(words, style=style)
+    if found.reason:
+        page.line(found.reason)
     path = shlex.quote(found.original)
     if found.survival == "lost":
         page.line("keep the file only to be looked at; or keep more in it:")

@@ -3,6 +3,7 @@
 comments    source text without comments and docstrings, line by line as before
 renaming    other words for directories, user names, host names, addresses
 values      the texts in values.pkl, rewritten opcode by opcode
+cutting     globals and earlier calls, cut out of values.pkl opcode by opcode
 statistics  what is kept of a tensor's values
 content     all of these over one bundle
 stripping   the new file, its check, what is left

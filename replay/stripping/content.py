@@ -13,8 +13,9 @@ from replay import fingerprint, giveaways
 from replay.bundle import Bundle, BundleWriter, to_plain
 from replay.bundle.layout import BLOBS, VALUES
 from replay.contents import texts
-from replay.recording import Environment, ErrorInfo, Manifest, StorageSpec, Substitution
-from replay.stripping import statistics, values
+from replay.errors import UsageError
+from replay.recording import Environment, ErrorInfo, InputInfo, Manifest, Missing, StorageSpec, Substitution
+from replay.stripping import cutting, statistics, values
 from replay.stripping.comments import unchanged, without_comments
 from replay.stripping.renaming import Renaming, renaming_for
 from replay.torch_adapter.environment import variables_to_set
@@ -28,6 +29,8 @@ class Wanted:
     comments: bool = True
     names: bool = True  # directories, users, hosts, addresses
     environment: bool = True
+    globals: Collection[str] = ()  # names
+    calls: bool = False  # those that compiled the frame before
 
 
 @dataclass(slots=True)
@@ -43,6 +46,7 @@ class Stripping:
     _lines: dict[str, str] = field(default_factory=dict)  # source lines that changed
     _docstrings: set[str] = field(default_factory=set)
     _values: bytes | None = None
+    _gone: frozenset[str] = frozenset()  # "global x", "earlier calls"
     _storages: dict[str, StorageSpec] = field(default_factory=dict)
 
     def prepare(self) -> Stripping:
@@ -91,12 +95,31 @@ class Stripping:
     def _strip_values(self) -> None:
         if VALUES not in self.bundle.manifest.entries:
             return
-        self._values = values.rewritten(self.bundle.values(), self._change, self.bundle.path)
+        self._values = values.rewritten(self._cut(self.bundle.values()), self._change, self.bundle.path)
         for user in self._renaming.users:
             if user.encode() in self._values:
                 self.kept.append(
                     f"the name {user!r} in bytecode or as a name that the program uses (values.pkl)"
                 )
+
+    def _cut(self, data: bytes) -> bytes:
+        """The values without globals and earlier calls that were to go."""
+        manifest, path = self.bundle.manifest, self.bundle.path
+        calls = self.wanted.calls and bool(manifest.calls)
+        if calls and manifest.sequence is not None:
+            self.kept.append("the earlier calls: they are what was recorded")
+            calls = False
+        if not self.wanted.globals and not calls:
+            return data
+        found = cutting.without(data, self.wanted.globals, calls=calls, path=path)
+        for name in self.wanted.globals:
+            if f"global {name}" not in (*found.gone, *found.shared):
+                raise UsageError(f"{path}: no function in it uses a global that is called {name!r}")
+        self._gone = frozenset(found.gone)
+        self.removed += found.gone
+        self.kept += [f"{what}: the rest of the values shares an object with it" for what in found.shared]
+        self.kept += [f"the object of {what}: something else holds it too" for what in found.elsewhere]
+        return found.values
 
     def _change(self, text: str) -> str:
         return "" if text in self._docstrings else self._rename(text)
@@ -109,6 +132,8 @@ class Stripping:
 
     def _strip_storages(self) -> None:
         chosen, gone = _chosen(self.bundle.manifest, self.wanted.values), 0
+        dropped = [one.name for one in self.bundle.manifest.inputs if self._is_gone(one)]
+        chosen |= _chosen(self.bundle.manifest, dropped)
         for key, spec in self.bundle.manifest.storages.items():
             if spec.entry is None or key not in chosen:
                 self._storages[key] = spec
@@ -121,6 +146,9 @@ class Stripping:
             self.removed.append(
                 f"the values of {_count(len(went), 'storage')}, {gone:,} bytes; metadata stays"
             )
+
+    def _is_gone(self, one: InputInfo) -> bool:
+        return one.role == "global" and f"global {one.name}" in self._gone
 
     def _tell_names(self) -> None:
         if self._renaming.replaced:
@@ -152,9 +180,16 @@ class Stripping:
             sources=sources,
             storages=self._storages,
             substitution=substitution,
+            inputs=tuple(one for one in manifest.inputs if not self._is_gone(one)),
+            calls=() if "earlier calls" in self._gone else manifest.calls,
+            missing=(*manifest.missing, *self._missing()),
             process={name: value for name, value in manifest.process.items() if name != "session"},
             entries={},
         )
+
+    def _missing(self) -> Iterator[Missing]:
+        for what in sorted(self._gone - {"earlier calls"}):
+            yield Missing(f"globals.{what.removeprefix('global ')}", "global", cutting.TAKEN_OUT)
 
     def _renamed(self, plain: Any) -> Any:
         if isinstance(plain, str):

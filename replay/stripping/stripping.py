@@ -33,6 +33,8 @@ def strip(
     comments: bool = True,
     names: bool = True,
     environment: Literal["minimal", "recorded"] = "minimal",
+    drop_globals: Sequence[str] = (),
+    drop_calls: bool = False,
     check: bool = True,
     force: bool = False,
     timeout: float | None = None,
@@ -40,10 +42,12 @@ def strip(
     """Write the bundle once more with less in it, and say whether its failure survived that.
 
     `out`: the new file, `x.stripped.rec` beside the old one if not given. `values`: whose tensors' values become
-    metadata: "all", "none", or names of inputs and storages. `comments`: these and docstrings go. `names`: directories,
-    user and host names, e-mail addresses become other words. `environment`: "minimal": only variables that a replay
-    sets, no platform, no processor. `check`: replay the new bundle (which runs its code), and the old one where that
-    does otherwise; the new file stays in any case. `force`: write over an `out` that exists. `timeout`: of a replay.
+    metadata: "all", "none", or names of inputs and storages. `comments`: these and docstrings go. `names`:
+    directories, user and host names, e-mail addresses become other words. `environment`: "minimal": only variables
+    that a replay sets, no platform, no processor. `drop_globals`: names of globals that go; a placeholder stands for
+    each. `drop_calls`: the calls that compiled the frame before go. `check`: replay the new bundle (which runs its
+    code), and the old one where that does otherwise; the new file stays in any case. `force`: write over an `out`
+    that exists. `timeout`: of a replay.
 
     The original is never written to. Raises UsageError for an `out` that may not be written and for unknown names,
     BundleError for a damaged bundle.
@@ -51,7 +55,14 @@ def strip(
     opened = bundle if isinstance(bundle, Bundle) else load(bundle)
     try:
         target = _target(Path(opened.path), out, force=force)
-        wanted = _wanted(opened.manifest, values, comments=comments, names=names, environment=environment)
+        wanted = Wanted(
+            _chosen(opened.manifest, values),
+            comments,
+            names,
+            _is_minimal(environment),
+            (drop_globals,) if isinstance(drop_globals, str) else tuple(drop_globals),
+            drop_calls,
+        )
         with tempfile.TemporaryDirectory(prefix=".strip-", dir=target.parent) as folder:
             stripping = Stripping(opened, wanted).prepare()
             made = stripping.write(Path(folder), _NOT_CHECKED)
@@ -111,24 +122,21 @@ def _target(original: Path, out: str | os.PathLike[str] | None, *, force: bool) 
     return target
 
 
-def _wanted(
-    manifest: Manifest, values: str | Sequence[str], *, comments: bool, names: bool, environment: str
-) -> Wanted:
+def _is_minimal(environment: str) -> bool:
     if environment not in ("minimal", "recorded"):
         raise UsageError(f"environment={environment!r}: must be minimal or recorded")
-    chosen = (
-        None
-        if values == "all"
-        else ()
-        if values == "none"
-        else (values,)
-        if isinstance(values, str)
-        else values
-    )
-    if chosen and (unknown := list(unknown_names(manifest, chosen))):
+    return environment == "minimal"
+
+
+def _chosen(manifest: Manifest, values: str | Sequence[str]) -> Sequence[str] | None:
+    """Names of inputs and storages; None: all."""
+    if values == "all":
+        return None
+    chosen = () if values == "none" else (values,) if isinstance(values, str) else tuple(values)
+    if unknown := list(unknown_names(manifest, chosen)):
         known = ", ".join(one.name for one in manifest.inputs) or "none"
         raise UsageError(f"no input or storage is called {unknown[0]!r}; the inputs are: {known}")
-    return Wanted(chosen, comments, names, environment == "minimal")
+    return chosen
 
 
 def _checked(made: Path, original: Bundle, timeout: float | None) -> Checked:
