@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from replay.findings.issue import Issue
     from replay.findings.profile import Profile
     from replay.findings.recompiles import Recompiles
+    from replay.findings.stripping import Stripped
     from replay.findings.triage import Triage
     from replay.profiling import profile
     from replay.recompilation import recompiles
     from replay.recorder import record
     from replay.recording import Outcome
     from replay.replayer import run
+    from replay.stripping import strip
     from replay.torch_adapter.backends import backends
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Recompiles",
     "RecordingWarning",
     "ReplayError",
+    "Stripped",
     "Triage",
     "UnsupportedTorchError",
     "UntrustedError",
@@ -75,6 +78,7 @@ __all__ = [
     "recompiles",
     "record",
     "run",
+    "strip",
     "triage",
 ]
 
@@ -92,6 +96,7 @@ _HOMES = {
     "RecordingWarning": "replay.errors",
     "Recompiles": "replay.findings.recompiles",
     "ReplayError": "replay.errors",
+    "Stripped": "replay.findings.stripping",
     "Triage": "replay.findings.triage",
     "UnsupportedTorchError": "replay.errors",
     "UntrustedError": "replay.errors",
@@ -106,6 +111,7 @@ _HOMES = {
     "record": "replay.recorder",
     "recompiles": "replay.recompilation",
     "run": "replay.replayer",
+    "strip": "replay.stripping",
     "triage": "replay.diagnosis",
 }
 

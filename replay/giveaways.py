@@ -34,6 +34,9 @@ _SECRET_NAME = re.compile(
 HOME = re.compile(r"(?:/(?:home|Users)/|[A-Za-z]:\\{1,2}Users\\{1,2}|/(?=root(?:/|$)))([^/\\\s\"':;,<>|]+)")
 """A home directory; the group is the user's name."""
 
+NOBODY = "user"
+"""What stands for a user's name in a bundle that was stripped."""
+
 MAIL = re.compile(r"(?<![\w.+:/-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])")
 
 

@@ -40,6 +40,7 @@ FLOORS = {
     "profiling": 5,
     "ablation": 5,
     "contents": 5,
+    "stripping": 5,
     "report": 6,
     "filing": 6,
     "cli": 7,
@@ -126,6 +127,7 @@ STAIRS = {
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
     6: ["report", "filing"],
+    5: ["contents", "stripping"],
     7: ["cli", "__main__"],
 }
 

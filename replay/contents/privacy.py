@@ -152,7 +152,8 @@ def _people(everything: Iterable[Text]) -> Leaving:
     local = list(_local_names())
     for text in everything:
         for match in giveaways.HOME.finditer(text.text):
-            found[match[1], "user name in a path"] += 1
+            if match[1] != giveaways.NOBODY:
+                found[match[1], "user name in a path"] += 1
         for match in giveaways.MAIL.finditer(text.text):
             found[match[0], "e-mail address"] += 1
         for name, what in local:

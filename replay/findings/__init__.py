@@ -10,4 +10,5 @@ backends     what torch.compile can compile with
 imports      what loading a bundle's values would import and call
 differences  in what two bundles differ
 privacy      what leaves the machine with a bundle
+stripping    a bundle with less in it, and whether its failure survived
 """

@@ -15,6 +15,7 @@ from replay.findings.issue import Issue
 from replay.findings.privacy import Privacy
 from replay.findings.profile import Profile
 from replay.findings.recompiles import Recompiles
+from replay.findings.stripping import Stripped
 from replay.findings.triage import Triage
 from replay.plain import to_json, to_plain
 from replay.recording import Manifest, Outcome
@@ -107,4 +108,9 @@ def differences_json(found: Differences) -> str:
 
 def privacy_json(found: Privacy) -> str:
     """What leaves with a bundle, as one JSON object: the fields of `Privacy`; secrets are masked here too."""
+    return to_json(to_plain(found))
+
+
+def stripped_json(found: Stripped) -> str:
+    """What became of a bundle, as one JSON object: the fields of `Stripped`."""
     return to_json(to_plain(found))
