@@ -22,6 +22,7 @@ RECORDINGS = ROOT / "recordings"
 NAMES = sorted(path.stem for path in RECORDINGS.glob("*.rec"))
 DOCUMENT = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
 SHOWN = ("dynamo_shape_mismatch", "module_with_parameters", "recompile_attribute", "wrong_numbers_relu")
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all exports
 PRELOAD = {"path": str(RECORDINGS / "inductor_where_uint16.rec")}
 
 

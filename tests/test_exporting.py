@@ -25,6 +25,7 @@ from replay.exporting.layout import render, render_notebook
 from replay.exporting.tensors import Tensors
 from replay.exporting.texts import File
 from replay.exporting.transcript import Transcript
+from replay.exporting.values import Values
 from replay.findings.export import Check, Excerpt, Program
 from replay.replayer import observe
 from replay.torch_adapter.keyed import Keys, on_cpu
@@ -204,11 +205,17 @@ def transcribed(*tensors, exact=False, policy="full"):
     noted = Keys()
     builder = noted.builder(collector.specs, plan, blobs.__getitem__)
     loaded = [builder.get(key) for key in keys]
-    manifest = msgspec.convert({"tensors": {}}, type=dict)
-    manifest = Holder(collector.specs, plan)
-    writer = Tensors(manifest, noted, on_cpu(collector.specs, plan, blobs.__getitem__))
-    writer.transcript = Transcript({}, set(), writer.write, exact=exact)
-    found = [writer.write(one, f"t{at}") for at, one in enumerate(loaded)]
+    shared = set()
+    while True:  # as `frames.transcribe` does
+        writer = Tensors(
+            Holder(collector.specs, plan), noted, on_cpu(collector.specs, plan, blobs.__getitem__)
+        )
+        writer.transcript = Transcript({}, shared, writer.write, exact=exact)
+        values = Values(writer.transcript)
+        found = [values.write(one, f"t{at}") for at, one in enumerate(loaded)]
+        if writer.transcript.again <= shared:
+            break
+        shared |= writer.transcript.again
     lines = [*writer.transcript.statements, f"made = [{', '.join(map(expressions.flat, found))}]"]
     held = {"torch": torch}
     for line in lines:
