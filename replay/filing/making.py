@@ -128,10 +128,13 @@ def _triaged(
 ) -> Triage | None:
     heard("triage")
     try:
-        return make_triage(bundle, timeout=timeout, jobs=jobs)
+        found = make_triage(bundle, timeout=timeout, jobs=jobs)
     except ReplayError as error:
         notes.append(f"no triage: {error}")
         return None
+    if found.fault in ("user_code", "none"):
+        notes.append(f"read the verdict before you send it: {found.sentence}")
+    return found
 
 
 def _exported(bundle: Bundle, timeout: float | None, heard: Heard) -> tuple[Export | None, str]:
