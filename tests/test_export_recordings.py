@@ -22,6 +22,7 @@ RECORDINGS = ROOT / "recordings"
 NAMES = sorted(path.stem for path in RECORDINGS.glob("*.rec"))
 DOCUMENT = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
 SHOWN = ("dynamo_shape_mismatch", "module_with_parameters", "recompile_attribute", "wrong_numbers_relu")
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all exports
 PRELOAD = {"path": str(RECORDINGS / "inductor_where_uint16.rec")}
 
 
@@ -85,6 +86,7 @@ def test_a_file_is_as_ruff_formats_it(name, exports):
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_texts_are_what_a_maintainer_would_read(name, exports):
-    text = exports[name].text.replace(torch.__version__, "TORCH").replace(replay.__version__, "REPLAY")
+    text = exports[name].text.replace(replay.__version__, "REPLAY")
+    text = re.sub(r"torch \d[\w.]*(\+\w+)?", "torch TORCH", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{8}", "FINGERPRINT", text)
     assert_gold(f"export_{name}.py.txt", text)

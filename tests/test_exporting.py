@@ -25,6 +25,7 @@ from replay.exporting.layout import render, render_notebook
 from replay.exporting.tensors import Tensors
 from replay.exporting.texts import File
 from replay.exporting.transcript import Transcript
+from replay.exporting.values import Values
 from replay.findings.export import Check, Excerpt, Program
 from replay.replayer import observe
 from replay.torch_adapter.keyed import Keys, on_cpu
@@ -204,11 +205,17 @@ def transcribed(*tensors, exact=False, policy="full"):
     noted = Keys()
     builder = noted.builder(collector.specs, plan, blobs.__getitem__)
     loaded = [builder.get(key) for key in keys]
-    manifest = msgspec.convert({"tensors": {}}, type=dict)
-    manifest = Holder(collector.specs, plan)
-    writer = Tensors(manifest, noted, on_cpu(collector.specs, plan, blobs.__getitem__))
-    writer.transcript = Transcript({}, set(), writer.write, exact=exact)
-    found = [writer.write(one, f"t{at}") for at, one in enumerate(loaded)]
+    shared = set()
+    while True:  # as `frames.transcribe` does
+        writer = Tensors(
+            Holder(collector.specs, plan), noted, on_cpu(collector.specs, plan, blobs.__getitem__)
+        )
+        writer.transcript = Transcript({}, shared, writer.write, exact=exact)
+        values = Values(writer.transcript)
+        found = [values.write(one, f"t{at}") for at, one in enumerate(loaded)]
+        if writer.transcript.again <= shared:
+            break
+        shared |= writer.transcript.again
     lines = [*writer.transcript.statements, f"made = [{', '.join(map(expressions.flat, found))}]"]
     held = {"torch": torch}
     for line in lines:
@@ -447,8 +454,8 @@ def plan_of(path):
     return msgspec.convert(found["programs"], list[Program], strict=False), found["refused"]
 
 
-def failure_of(program):
-    """Run a program's text here under the recorder; the fingerprints of what failed."""
+def text_of(program):
+    """The file; every one is as ruff formats it."""
     text = render(program, ["A file."], ["The end."])
     assert formatted(text), text
     return text
@@ -458,7 +465,7 @@ def failure_of(program):
 def test_a_frame_fails_as_recorded_when_its_file_is_run(name, bundles, programs, tmp_path):
     forms, refused = programs[name]
     assert not refused
-    text = failure_of(forms[0])
+    text = text_of(forms[0])
     path = write(tmp_path, "repro.py", text)
     seen = recorded(
         tmp_path / "seen",
@@ -470,18 +477,18 @@ def test_a_frame_fails_as_recorded_when_its_file_is_run(name, bundles, programs,
 
 
 def test_a_closure_is_a_function_in_a_function(programs):
-    text = failure_of(programs["closed"][0][0])
+    text = text_of(programs["closed"][0][0])
     assert "def make_inner(pair, scale):" in text and "return inner" in text
     assert 'log = logging.getLogger("nets")' in text
 
 
 def test_a_module_is_made_by_its_constructor_where_that_makes_the_same(programs):
-    text = failure_of(programs["tied"][0][0])
+    text = text_of(programs["tied"][0][0])
     assert 'tied = Tied()\ntied.mode = "eval"' in text and "rebuild" not in text
 
 
 def test_a_module_whose_arguments_are_not_known_is_rebuilt_from_its_attributes(programs):
-    text = failure_of(programs["layer"][0][0])
+    text = text_of(programs["layer"][0][0])
     assert "torch.nn.Linear(4, 4, bias=False)" in text
     assert 'torch.nn.GELU(approximate="tanh")' in text
     assert "seen=torch.nn.Buffer(torch.zeros(2), persistent=False)" in text
@@ -489,13 +496,13 @@ def test_a_module_whose_arguments_are_not_known_is_rebuilt_from_its_attributes(p
 
 
 def test_an_object_that_is_met_twice_is_one_object(programs):
-    text = failure_of(programs["many"][0][0])
+    text = text_of(programs["many"][0][0])
     assert text.count("torch.ones(2, 3)") == 1
     assert "Mode.SLOW" in text and "functools.partial(torch.nn.functional.gelu" in text
 
 
 def test_global_state_stands_around_the_call(programs):
-    text = failure_of(programs["grad"][0][0])
+    text = text_of(programs["grad"][0][0])
     assert 'with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):\n    compiled' in text
 
 
@@ -503,6 +510,48 @@ def test_what_no_file_can_hold_is_refused_by_name(programs):
     forms, refused = programs["generator"]
     assert not forms and "stream" in refused
     assert "\n" not in refused
+
+
+HELPERS = """
+    SCALE = {scale}
+
+
+    def helper(x):
+        return x * SCALE
+"""
+STEP = """
+    import torch
+
+    import helpers
+    from helpers import helper
+
+    SCALE = 2
+
+
+    def step(x):
+        return (helper(x) + helpers.helper(x)).view(7, 7) * SCALE
+
+
+    def run():
+        torch.compile(step, backend="eager", fullgraph=True)(torch.ones(3))
+"""
+
+
+def of_two_files(folder, scale):
+    with imported(folder, "helpers", HELPERS.format(scale=scale)), imported(folder, "steps", STEP) as steps:
+        return plan_of(recorded(folder / "bundles", steps.run).bundles[0])
+
+
+def test_files_of_a_program_become_one_where_they_agree_on_names(tmp_path):
+    (program,), _ = of_two_files(tmp_path, 2)
+    text = text_of(program)
+    assert text.count("SCALE = 2") == 1 and text.count("def helper(x)") == 1
+    assert "helpers = types.SimpleNamespace(helper=helper)" in text
+
+
+def test_a_name_that_two_files_use_for_different_things_is_refused(tmp_path):
+    forms, refused = of_two_files(tmp_path, 3)
+    assert not forms and refused.startswith("SCALE: two things of the program have this name")
 
 
 # The command
@@ -513,6 +562,14 @@ def test_a_file_that_exists_is_not_written_over(tmp_path, capsys):
     assert main(["export", str(MISMATCH), "-o", str(target)]) == 2
     assert "--force" in capsys.readouterr().err
     assert target.read_text() == "keep me"
+
+
+def test_a_refusal_is_one_line_and_nothing_is_written(bundles, tmp_path, capsys):
+    target = tmp_path / "repro.py"
+    assert main(["export", str(bundles["generator"]), "-o", str(target)]) == 2
+    told = capsys.readouterr().err.strip().split("\n")[-1]
+    assert "cannot be exported: stream" in told and "generator" in told
+    assert not target.exists()
 
 
 def test_the_command_writes_a_file_that_is_verified(tmp_path):

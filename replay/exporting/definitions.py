@@ -8,6 +8,7 @@ data is written anew from what was recorded, unless the user's own line says the
 from __future__ import annotations
 
 import ast
+import dis
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -62,13 +63,12 @@ class Definitions:
         if "<locals>" in cls.__qualname__:
             raise RefusedError(path, f"the class {cls.__qualname__} stands in a function")
         file, namespace = self._home(cls, path)
-        name = cls.__qualname__.rpartition(".")[2]
         top = cls.__qualname__.partition(".")[0]
         node = file.bindings.get(top)
         if node is None or isinstance(node, texts.IMPORTS):
             raise RefusedError(path, f"the class {cls.__qualname__} is not at the top of a recorded file")
         self._statement(file, node, top, namespace)
-        return expressions.dotted(cls.__qualname__) if "." in cls.__qualname__ else ast.Name(name)
+        return expressions.dotted(cls.__qualname__)
 
     def is_compiled_by_decorator(self, function: FunctionType) -> bool:
         """Whether the function's text has torch.compile among its decorators."""
@@ -116,42 +116,38 @@ class Definitions:
         return found[0]
 
     def _nested(self, file: File, node: ast.stmt, function: FunctionType, path: str) -> ast.expr:
-        """A function of a function: its text within one that gives it the variables of its closure."""
-        name = function.__code__.co_name
-        excerpt = file.excerpt(node, name)
-        if id(function) in self._transcript.known:
-            return self._transcript.known[id(function)]
-        text = _bare(node, excerpt.text)
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
-        held = {one: frames.content(cell) for one, cell in cells.items()}
-        own = [one for one, value in held.items() if value is function]
-        held = {one: value for one, value in held.items() if one not in own}
+        """A function of a function; one with a closure stands in a function that gives it its variables."""
+        transcript, name = self._transcript, function.__code__.co_name
+        if id(function) in transcript.known:
+            return transcript.known[id(function)]
         if _rebinds(function.__code__):
             raise RefusedError(path, "it assigns to a variable of the function around it")
-        maker = f"make_{name}"
-        body = textwrap.indent(text, "    ")
-        whole = f"def {maker}({', '.join(held)}):\n{body}\n\n    return {name}"
-        if not held:
-            whole = text
-        self._names(file, whole, function.__globals__)
-        self._transcript.take(maker if held else name, f"{file.name}:{excerpt.line}")
-        self._transcript.add(Excerpt(file.name, excerpt.line, maker if held else name, whole))
+        excerpt, held = file.excerpt(node, name), _closure(function)
+        text = _bare(node, excerpt.text)
+        if held:
+            body = textwrap.indent(text, "    ")
+            name, text = f"make_{name}", f"def make_{name}({', '.join(held)}):\n{body}\n\n    return {name}"
+        self._names(file, text, function.__globals__)
+        transcript.take(name, f"{file.name}:{excerpt.line}")
+        transcript.add(Excerpt(file.name, excerpt.line, name, text))
         if not held:
             return ast.Name(name)
         arguments = {one: self._write(value, one) for one, value in held.items()}
-        return self._transcript.bind(function, expressions.call(maker, keywords=arguments), name)
+        made = expressions.call(name, keywords=arguments)
+        return transcript.bind(function, made, function.__code__.co_name)
 
     def _statement(self, file: File, node: ast.stmt, name: str, namespace: Mapping[str, Any]) -> None:
         """A top-level statement, with what it needs and what registers something with it."""
-        excerpt = file.excerpt(node, name)
+        excerpt, code = file.excerpt(node, name), self._transcript.code
+        place = (file.name, excerpt.line)
+        if any(one.name == name and one.text == excerpt.text for one in code.values()):
+            return  # two files may say the same
         self._transcript.take(name, f"{file.name}:{excerpt.line}")
-        if (file.name, excerpt.line, name) in self._transcript.code:
+        if place in code:
             return
-        self._transcript.code[file.name, excerpt.line, name] = (
-            excerpt  # before what it needs: that may need it
-        )
+        code[place] = excerpt  # before what it needs, which may need it
         self._names(file, excerpt.text, namespace)
-        del self._transcript.code[file.name, excerpt.line, name]
+        del code[place]
         self._transcript.add(excerpt)
         for other in file.attached(name):
             self._attached(file, other, namespace)
@@ -164,14 +160,10 @@ class Definitions:
     def _names(self, file: File, text: str, namespace: Mapping[str, Any]) -> None:
         """Everything that a text names."""
         for module in texts.imports_inside(text):
-            if module.startswith(".") or (naming.is_users(module) and self._is_recorded(module)):
+            if module.startswith(".") or module in self._transcript.shipped:
                 raise RefusedError(file.name, f"a function in it imports {module}, a module of the program")
         for name in texts.free_names(text):
             self._name(file, name, namespace, text)
-
-    def _is_recorded(self, module: str) -> bool:
-        stem = module.replace(".", "/")
-        return any(name.endswith((f"{stem}.py", f"{stem}/__init__.py")) for name in self._transcript.files)
 
     def _name(self, file: File, name: str, namespace: Mapping[str, Any], text: str) -> None:
         """One global name. What neither the globals nor the text have is unknown to Python too, until it runs."""
@@ -200,34 +192,35 @@ class Definitions:
             self._statement(file, node, name, namespace)
 
     def _import(self, file: File, node: ast.stmt, name: str, value: Any, text: str) -> None:
-        assert isinstance(node, texts.IMPORTS)
-        alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
-        if isinstance(node, ast.ImportFrom):
-            if node.module == "__future__":
-                return
-            if (
-                not node.level
-                and not self._is_recorded(node.module or "")
-                and self._is_recorded(f"{node.module}.{alias.name}") is False
-            ):
-                self._keep(name, ast.unparse(ast.ImportFrom(node.module, [alias], 0)))
-                return
-        elif not self._is_recorded(alias.name):
-            if alias.asname:
-                self._keep(name, ast.unparse(ast.Import([alias])))
-            else:
-                self._transcript.need(alias.name)
-            return
-        if value is _ABSENT or isinstance(value, Placeholder):
-            raise RefusedError(
-                name, f"{file.name} imports it from the program, and the recording does not have it"
-            )
-        if isinstance(value, ModuleType):
+        """A name that the file imports: from an installed package as it stands, from the program what it leads to."""
+        statement = self._installed(node, name)
+        if statement is not None:
+            self._keep(name, statement)
+        elif value is _ABSENT or isinstance(value, Placeholder):
+            raise RefusedError(name, f"{file.name} imports it from the program, and the recording has it not")
+        elif isinstance(value, ModuleType):
             self._module(name, value, text)
         else:
             self._global(file, name, value, early=name in texts.names_at_definition(text))
 
+    def _installed(self, node: ast.stmt, name: str) -> str | None:
+        """The statement that imports one name from an installed package; None for the program's own modules."""
+        assert isinstance(node, texts.IMPORTS)
+        alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
+        shipped = self._transcript.shipped
+        if isinstance(node, ast.Import):
+            return None if alias.name in shipped else ast.unparse(ast.Import([alias]))
+        if node.level or node.module in shipped or f"{node.module}.{alias.name}" in shipped:
+            return None
+        return ast.unparse(ast.ImportFrom(node.module, [alias], 0))
+
     def _keep(self, name: str, statement: str) -> None:
+        if statement.startswith("from __future__"):
+            return  # for the whole file, see `frames`
+        if statement.startswith("import ") and " as " not in statement:
+            self._transcript.need(statement.removeprefix("import "))
+            return
+        self._transcript.take(name, statement)
         known = self._transcript.imports.setdefault(name, statement)
         if known != statement:
             raise RefusedError(
@@ -287,6 +280,13 @@ def _says(node: ast.stmt | None, value: Any) -> bool:
         return False
 
 
+def _closure(function: FunctionType) -> dict[str, Any]:
+    """The variables of a closure, without the function itself."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    held = {name: frames.content(cell) for name, cell in cells}
+    return {name: value for name, value in held.items() if value is not function}
+
+
 def _bare(node: ast.stmt, text: str) -> str:
     """A nested function's text, without decorators: the recorded function is what they were given."""
     wanted = [one for one in texts.decorators(node) if one in COMPILES]
@@ -298,8 +298,6 @@ def _bare(node: ast.stmt, text: str) -> str:
 
 
 def _rebinds(code: CodeType) -> bool:
-    import dis
-
     return any(
         one.opname == "STORE_DEREF" and one.argval in code.co_freevars for one in dis.get_instructions(code)
     )

@@ -38,7 +38,8 @@ def transcribe(prepared: Prepared, keys: Keys, *, exact: bool) -> Program:
     shared: set[int] = set()
     for _ in range(PASSES):
         tensors = Tensors(manifest, keys, values)
-        transcript = Transcript(texts, shared, tensors.write, exact=exact)
+        modules = frozenset(manifest.shipped)
+        transcript = Transcript(texts, shared, tensors.write, shipped=modules, exact=exact)
         tensors.transcript = transcript
         program = _Frame(prepared, transcript).program()
         if transcript.again <= shared:

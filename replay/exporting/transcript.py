@@ -35,10 +35,11 @@ class Transcript:
     files: Mapping[str, File]
     shared: set[int]
     tensor: Callable[[Any, str], ast.expr]  # an expression for a recorded tensor, and its path
+    shipped: frozenset[str] = frozenset()  # the program's own modules
     exact: bool = False  # values of tensors as recorded, not by shape
     taken: dict[str, str] = field(default_factory=dict)  # name -> what has it
     imports: dict[str, str] = field(default_factory=dict)  # bound name -> statement
-    code: dict[tuple[str, int, str], Excerpt] = field(default_factory=dict)
+    code: dict[tuple[str, int], Excerpt] = field(default_factory=dict)  # by file and line
     order: list[str] = field(default_factory=list)  # files, by when their first excerpt was complete
     early: list[str] = field(default_factory=list)  # statements that come before the code
     statements: list[str] = field(default_factory=list)
@@ -109,6 +110,6 @@ class Transcript:
 
     def add(self, excerpt: Excerpt) -> None:
         """A piece of the user's text that the file has."""
-        self.code.setdefault((excerpt.file, excerpt.line, excerpt.name), excerpt)
+        self.code.setdefault((excerpt.file, excerpt.line), excerpt)
         if excerpt.file not in self.order:
             self.order.append(excerpt.file)

@@ -143,8 +143,10 @@ def _logs(manifest: Manifest) -> Iterator[str]:
     if error is None:
         yield fence(without_people(manifest.reason), "text")
         return
-    yield fence(shortened(without_people(f"{error.type}: {error.message}"), LONGEST), "text")
+    message = f"{error.type}: {error.message}".rstrip()
+    yield fence(shortened(without_people(message), LONGEST), "text")
     if error.traceback:
+        above = error.traceback.rstrip().removesuffix(message)
         yield "<details><summary>Traceback</summary>"
-        yield fence(shortened(without_people(error.traceback), LONGEST), "text")
+        yield fence(shortened(without_people(above), LONGEST), "text")
         yield "</details>"

@@ -130,10 +130,13 @@ def _triaged(
 ) -> Triage | None:
     heard("triage")
     try:
-        return make_triage(bundle, jobs=jobs, **options)
+        found = make_triage(bundle, jobs=jobs, **options)
     except ReplayError as error:
         notes.append(f"no triage: {error}")
         return None
+    if found.fault in ("user_code", "none"):
+        notes.append(f"read the verdict before you send it: {found.sentence}")
+    return found
 
 
 def _exported(bundle: Bundle, options: Mapping[str, Any], heard: Heard) -> tuple[Export | None, str]:
