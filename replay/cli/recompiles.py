@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from replay.cli import exits, progress
+from replay.cli.grid import check_picture, with_grid, write_picture
 from replay.cli.options import settle, with_options
 from replay.cli.trusting import settle_trust
-from replay.cli.values import at_least_one, bundle_path, find_bundles, whole_numbers
+from replay.cli.values import at_least_one, bundle_path, find_bundles
 
 if TYPE_CHECKING:
     from replay.findings.recompiles import Recompiles
@@ -45,28 +46,8 @@ AGAIN = 1
     metavar="PATTERN",
     help="Only bundles of these functions, and only they are compiled: a name, qualified name or glob. Repeatable.",
 )
-@click.option(
-    "--limits",
-    type=whole_numbers,
-    default="1,2,4,8,16,64",
-    show_default=True,
-    metavar="N,N,...",
-    help="Recompile limits under which the calls are repeated.",
-)
-@click.option(
-    "--accumulated-limits",
-    type=whole_numbers,
-    default="",
-    metavar="N,N,...",
-    help="Accumulated limits, each with each of --limits.  [default: as recorded]",
-)
+@with_grid
 @click.option("--no-grid", is_flag=True, help="Leave out the repetitions under other limits.")
-@click.option(
-    "--svg",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw what came of the limits as an SVG file, too.",
-)
 @click.option(
     "--remedies/--no-remedies",
     default=True,
@@ -131,7 +112,8 @@ def command(
             with progress.shown(partial(state.__getitem__, 0)), redirect_stdout(sys.stderr):
                 found.append(recompiles(bundle, heard=heard, **wider, **{**settled, **vouched}))
     if svg is not None:
-        _draw_svg(svg, found[0])
+        write_picture(svg, found[0].grid, f"{found[0].function}: compilations by recompile limit")
+        exits.say(f"wrote {svg}")
     _show(found, alone=len(paths) == 1 and not Path(paths[0]).is_dir(), as_json=as_json, verbose=verbose)
     return _code(found)
 
@@ -161,22 +143,12 @@ def _chosen(paths: Sequence[str], patterns: Sequence[str]) -> list[Path]:
 
 
 def _check_svg(svg: Path, paths: Sequence[str], *, no_grid: bool) -> None:
-    """Before the long work: a file that cannot be written, or nothing to draw."""
-    from replay.report import chart
-
+    """Before the long work: nothing to draw, or a file that cannot be written."""
     if no_grid:
         raise click.UsageError("--svg draws the grid; leave --no-grid out", click.get_current_context())
     if len(paths) > 1 or Path(paths[0]).is_dir():
         raise click.UsageError("--svg draws one bundle; name just that", click.get_current_context())
-    chart.check(svg)
-
-
-def _draw_svg(svg: Path, found: Recompiles) -> None:
-    from replay.report import chart
-
-    if found.grid:
-        chart.write_chart(svg, found.grid, f"{found.function}: compilations by recompile limit")
-        click.echo(f"written: {svg}", err=True)
+    check_picture(svg)
 
 
 def _how() -> str:

@@ -30,11 +30,6 @@ def at_least_one(text: str) -> int:
     return number
 
 
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Whole numbers of at least 1 between commas; an empty text is none."""
-    return tuple(at_least_one(word) for word in text.split(",")) if text.strip() else ()
-
-
 def seconds(text: str) -> float:
     """A time that is finite and not negative."""
     try:
