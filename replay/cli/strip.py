@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from replay.cli import exits, progress
+from replay.cli.trusting import settle_trust, with_trust
 from replay.cli.values import bundle_path, names, seconds
 
 CODES = {"survived": 0, "unchecked": 0, "lost": 3, "unknown": exits.STATUS_CODES["missing"]}
@@ -38,6 +39,7 @@ CODES = {"survived": 0, "unchecked": 0, "lost": 3, "unknown": exits.STATUS_CODES
 @click.option("--no-check", is_flag=True, help="Do not replay, so that nothing of the bundle runs.")
 @click.option("--force", is_flag=True, help="Write over FILE if it exists; never over the original.")
 @click.option("--timeout", type=seconds, metavar="SECONDS", help="Of each replay.")
+@with_trust
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
 def command(path: Path, out: str | None, values: str, as_json: bool, **options: Any) -> int:
     """Write a bundle with metadata instead of values, without comments, with other names of paths and people.
@@ -50,20 +52,25 @@ def command(path: Path, out: str | None, values: str, as_json: bool, **options: 
     from replay.stripping import strip
 
     chosen = values if values in ("all", "none") else names(values)
-    with load(path) as bundle, progress.shown("stripping and replaying"), redirect_stdout(sys.stderr):
-        found = strip(
-            bundle,
-            out,
-            values=chosen,
-            comments=not options["keep_comments"],
-            names=not options["keep_names"],
-            environment=options["environment"],
-            drop_globals=options["drop_globals"],
-            drop_calls=options["drop_calls"],
-            check=not options["no_check"],
-            force=options["force"],
-            timeout=options["timeout"],
-        )
+    check = not options["no_check"]
+    with load(path) as bundle:
+        vouched = settle_trust(bundle, trust=options["trust"], sandbox=options["sandbox"]) if check else {}
+        with progress.shown("stripping and replaying"), redirect_stdout(sys.stderr):
+            found = strip(
+                bundle,
+                out,
+                values=chosen,
+                comments=not options["keep_comments"],
+                names=not options["keep_names"],
+                environment=options["environment"],
+                drop_globals=options["drop_globals"],
+                drop_calls=options["drop_calls"],
+                check=check,
+                force=options["force"],
+                timeout=options["timeout"],
+                trust=vouched.get("trust"),
+                sandbox=vouched.get("sandbox"),
+            )
     if as_json:
         from replay.report.plain import stripped_json
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from replay import fingerprint, giveaways
+from replay import fingerprint, giveaways, trust
 from replay.bundle import Bundle, BundleWriter, to_plain
 from replay.bundle.layout import BLOBS, VALUES
 from replay.contents import texts
@@ -63,7 +63,7 @@ class Stripping:
 
     def write(self, folder: Path, substitution: Substitution) -> Path:
         """Write the bundle into the folder; its path. `substitution`: what is known of its replay."""
-        with BundleWriter(folder, "stripped") as writer:
+        with BundleWriter(folder, "stripped", sign=trust.successor_signer(self.bundle)) as writer:
             sources = {file: writer.add_source(file, text) for file, text in self._sources.items()}
             if self._values is not None:
                 writer.add_values(self._values)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from replay.bundle import Bundle, load
 from replay.contents.privacy import privacy_of
@@ -16,6 +16,7 @@ from replay.findings.stripping import Stripped, Survival
 from replay.recording import Manifest, Outcome, Substitution
 from replay.replayer import run
 from replay.stripping.content import Stripping, Wanted, unknown_names
+from replay.trust import admit
 
 Checked = tuple[Survival, Outcome | None, str]  # and the reason, in words
 
@@ -38,6 +39,8 @@ def strip(
     check: bool = True,
     force: bool = False,
     timeout: float | None = None,
+    trust: bool | None = None,
+    sandbox: bool | None = None,
 ) -> Stripped:
     """Write the bundle once more with less in it, and say whether its failure survived that.
 
@@ -47,7 +50,8 @@ def strip(
     that a replay sets, no platform, no processor. `drop_globals`: names of globals that go; a placeholder stands for
     each. `drop_calls`: the calls that compiled the frame before go. `check`: replay the new bundle (which runs its
     code), and the old one where that does otherwise; the new file stays in any case. `force`: write over an `out`
-    that exists. `timeout`: of a replay.
+    that exists. `timeout`: of a replay. `trust`, `sandbox`: as `replay.run` takes them; the new bundle, which has the
+    old one's code, is replayed as the old one would be, and is the user's own if that is.
 
     The original is never written to. Raises UsageError for an `out` that may not be written and for unknown names,
     BundleError for a damaged bundle.
@@ -55,6 +59,7 @@ def strip(
     opened = bundle if isinstance(bundle, Bundle) else load(bundle)
     try:
         target = _target(Path(opened.path), out, force=force)
+        options = _how(opened, trust, sandbox, timeout) if check else {}
         wanted = Wanted(
             _chosen(opened.manifest, values),
             comments,
@@ -67,7 +72,7 @@ def strip(
             stripping = Stripping(opened, wanted).prepare()
             made = stripping.write(Path(folder), _NOT_CHECKED)
             removed, kept = tuple(stripping.removed), tuple(stripping.kept)
-            checked: Checked = _checked(made, opened, timeout) if check else ("unchecked", None, "")
+            checked: Checked = _checked(made, opened, options) if check else ("unchecked", None, "")
             survival, outcome, reason = checked
             if survival in ("survived", "lost") and outcome is not None:
                 found = Substitution(survival == "survived", survival == "survived", reason)
@@ -139,14 +144,20 @@ def _chosen(manifest: Manifest, values: str | Sequence[str]) -> Sequence[str] | 
     return chosen
 
 
-def _checked(made: Path, original: Bundle, timeout: float | None) -> Checked:
+def _how(bundle: Bundle, trust: bool | None, sandbox: bool | None, timeout: float | None) -> dict[str, Any]:
+    """The options of the replays. Raises UntrustedError, before anything is written."""
+    sandboxed = admit(bundle, trust=trust, sandbox=sandbox).sandboxed
+    options: dict[str, Any] = {"sandbox": True} if sandboxed else {"trust": True}
+    return options if timeout is None else {**options, "timeout": timeout}
+
+
+def _checked(made: Path, original: Bundle, options: Mapping[str, Any]) -> Checked:
     """Whether the new bundle does what the old one does. The old one is replayed only where that is in doubt."""
-    options = {} if timeout is None else {"timeout": timeout}
     expected = "passed" if original.manifest.event == "success" else "reproduced"
-    outcome = run(made, **options)  # type: ignore[arg-type]
+    outcome = run(made, **options)
     if outcome.status == expected:
         return "survived", outcome, ""
-    before = run(original, **options)  # type: ignore[arg-type]
+    before = run(original, **options)
     if before.status == expected:
         return "lost", outcome, f"the original is {expected} here, the stripped bundle {outcome.status}"
     return "unknown", outcome, f"the original itself is not {expected} here, but {before.status}"
