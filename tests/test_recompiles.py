@@ -172,6 +172,13 @@ USER = """
         with torch.autocast("cpu", dtype=torch.bfloat16):
             run(ones(3))
 
+    def inference():
+        run = compiled(plus)
+        with torch.no_grad():
+            run(ones(3))
+        with torch.inference_mode():
+            run(ones(3))
+
     def threads():
         run, before = compiled(plus), torch.get_num_threads()
         run(ones(3))
@@ -257,6 +264,10 @@ CAUSES = {
     ],
     "grad_mode": [("grad_mode", "grad_mode", None, ("True", "False"))],
     "autocast": [("global_state", "autocast", None, ("off", "cpu bfloat16"))],
+    "inference": [
+        ("global_state", "inference_mode", None, ("False", "True")),
+        ("other", "L['x']", None, ("an ordinary tensor", "an inference tensor")),
+    ],
     "threads": [("global_state", "num_threads", None, None)],
     "default_dtype": [("global_state", "default_dtype", None, ("float32", "float64"))],
     "type_": [("type", "L['by']", None, ("int", "float", "Gain"))],
@@ -270,6 +281,14 @@ CAUSES = {
 }
 OTHERS = ("function", "several", "limit")
 SHOWN = ("size", "attribute", "several", "limit", "type_")
+
+
+def sequences():
+    """The recordings of this house that are of sequences."""
+    for path in sorted((ROOT / "recordings").glob("recompile_*.rec")):
+        with replay.load(path) as bundle:
+            if bundle.manifest.sequence is not None:
+                yield path.stem
 
 
 @pytest.fixture(scope="module")
@@ -539,6 +558,8 @@ def test_what_an_object_of_another_type_holds_is_no_cause_of_its_own():
     inside = difference("attribute", "L['by'].gain", "1", "2")
     beside = difference("integer", "L['by2']", "1", "2")
     assert grouping.roots([kind, inside, beside]) == [kind, beside]
+    other = difference("identity", "L['by']", guard="___check_obj_id(L['by'], 5)")
+    assert grouping.roots([other, inside, beside]) == [other, beside]
 
 
 def test_what_belongs_to_another_function_is_no_cause_of_its_own():
@@ -706,6 +727,18 @@ def test_a_report_looks_as_the_gold_file(name, found, bundles, monkeypatch):
     for variable in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     assert_gold(f"recompiles_{name}.txt", normal(drawn(found[name]), bundles["folder"]))
+
+
+@pytest.mark.skipif(
+    not torch.__version__.startswith(GOLD_TORCH),
+    reason=f"the gold files hold the words of torch {GOLD_TORCH}",
+)
+@pytest.mark.parametrize("name", list(sequences()))
+def test_the_report_of_a_recording_looks_as_the_gold_file(name, monkeypatch):
+    for variable in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
+    one = analysed(ROOT / "recordings" / f"{name}.rec")
+    assert_gold(f"recompiles_of_{name}.txt", normal(drawn(one), ROOT))
 
 
 def test_all_but_paths_fits_80_columns(found):

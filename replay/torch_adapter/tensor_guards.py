@@ -28,13 +28,14 @@ class Layout:
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     device: str
+    inference: bool = False  # made in inference mode
 
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
     """One thing about a tensor that differs."""
 
-    name: str  # "class", "dtype", "device", "requires_grad", "rank", "size", "stride", "keys"
+    name: str  # "class", "dtype", "device", "requires_grad", "rank", "size", "stride", "inference", "keys"
     expected: str
     seen: str
     dimension: int | None = None
@@ -52,7 +53,7 @@ def layout(value: Any) -> Layout | None:
             shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
         except (RuntimeError, TypeError):  # nested, or symbolic
             return None
-        return Layout(shape, stride, str(value.device))
+        return Layout(shape, stride, str(value.device), bool(value.is_inference()))
 
 
 def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
@@ -62,9 +63,12 @@ def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
         return []
     if not isinstance(value, features.module("torch").Tensor):
         return [Aspect("class", match["kind"], words.type_name(value))]
-    keys = list(_keys(match, value))
+    keys, seen = list(_keys(match, value)), layout(value)
     with undisturbed():
-        found = [*_properties(match, value, compiled), *_shape(match, layout(value), compiled)]
+        found = [*_properties(match, value, compiled), *_shape(match, seen, compiled)]
+    if compiled is not None and seen is not None and compiled.inference != seen.inference:
+        kinds = ("an ordinary tensor", "an inference tensor")
+        found.append(Aspect("inference", kinds[compiled.inference], kinds[seen.inference]))
     return found or keys
 
 
