@@ -20,6 +20,7 @@ from replay.cli import main
 from replay.errors import UsageError
 from replay.findings.recompiles import Call, Difference, Recompiles, Refusal
 from replay.recompilation import causes, grouping, sentences
+from replay.recording import ErrorInfo
 from replay.report.plain import recompiles_json
 from replay.report.recompiles import draw_recompiles, summarise
 from replay.torch_adapter import expressions, process_state, refusals, tensor_guards, words
@@ -238,6 +239,18 @@ USER = """
             run(ones(number))
 
 
+    LOG = open(__file__)
+
+    def reading(gm, example_inputs):
+        LOG.readline()
+        return gm.forward
+
+    def lacks():
+        run = torch.compile(plus, backend=reading, dynamic=False)
+        run(ones(3))
+        run(ones(4))
+
+
     def fails():
         compiled(lambda x: x @ x)(ones(3, 4))
 """
@@ -301,6 +314,8 @@ def bundles(tmp_path_factory):
             (path,) = recorded(folder / "all", getattr(module, name), on="recompile").bundles
             made[name] = path.rename(folder / f"{name}.rec")
         made["steady"] = recorded(folder / "all", module.steady, on="recompile", calls=True).bundles[0]
+        made["lacks"] = recorded(folder / "all", module.lacks, on="recompile").bundles[0]
+        module.LOG.close()
         made["fails"] = recorded(folder / "all", module.fails).bundles[0]
     return made
 
@@ -588,6 +603,7 @@ def test_values_are_told_once_in_the_order_of_their_calls():
         ("G['__import_pkg_dot_nets'].FACTOR", "pkg.nets.FACTOR"),
         ("L['f'].__code__", "f"),
         ("L['cfg']['a'][0]", "cfg['a'][0]"),
+        ("L['___stack0'].size()[0]", "a value from before the graph break"),
     ],
 )
 def test_a_source_is_named_as_the_program_names_it(source, name):
@@ -790,6 +806,18 @@ def test_the_command_tells_in_a_pipe_without_colour(bundles, tmp_path):
     done = python("-m", "replay", "recompiles", bundles["attribute"], cwd=tmp_path, NO_COLOR="1")
     assert (done.returncode, "\x1b" in done.stdout) == (1, False), done.stderr
     assert "self.step was 0, 1, 2, 3: an attribute is compiled in as a constant" in done.stdout
+
+
+def test_a_replay_that_lacks_something_exits_with_125_and_names_it(bundles, capsys):
+    assert command(bundles["lacks"], "--no-isolate") == 125
+    told = capsys.readouterr().out
+    assert "missing: " in told and "LOG" in told
+
+
+def test_of_a_replay_that_ended_the_error_is_told(found):
+    error = ErrorInfo("SIGABRT", "the process ended", "backend", "0")
+    one = replace(found["string"], calls=(), causes=(), count=None)
+    assert "SIGABRT: the process ended" in drawn(replace(one, outcome=replace(one.outcome, error=error)))
 
 
 def test_nothing_compiled_again_exits_with_0(bundles, capsys):

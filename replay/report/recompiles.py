@@ -17,7 +17,7 @@ from replay.recompilation.sentences import name
 from replay.recording import UserFrame
 from replay.report.page import Page
 from replay.report.text import clean_line, count, shorten, show_seconds
-from replay.report.verdict import STYLES, draw_missing
+from replay.report.verdict import STYLES, draw_errors, draw_missing
 
 CALLS = 12
 """Calls that are told one by one, unless all are asked for."""
@@ -40,6 +40,8 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
         if one.limit:
             page.line(f"{one.limit} was hit in call {one.number + 1}", indent=0)
     draw_missing(page, found.outcome)
+    if found.count is None:
+        draw_errors(page, found.outcome)
     page.pairs([("note", one) for one in (*found.notes, *found.outcome.notes)])
     _draw_causes(page, found)
     _draw_calls(page, found, verbose=verbose)
