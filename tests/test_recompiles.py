@@ -538,6 +538,7 @@ def test_a_bundle_without_calls_says_how_to_record_one(bundles):
         ("DEFAULT_DEVICE", "default_device", "default_device", "", "", "global_state"),
         ("TORCH_FUNCTION_MODE_STACK", "function_modes", "function_modes", "", "", "global_state"),
         ("OTHER", "", "", "", "", "other"),
+        ("EQUALS_MATCH", "", "L['s']", "set", "set", "length"),
         ("EQUALS_MATCH", "", "L['o']", "slice", "slice", "other"),
     ],
 )
@@ -711,6 +712,13 @@ def test_all_that_differs_of_a_tensor_is_told_and_strides_only_where_sizes_do_no
     assert [(one.name, one.dimension) for one in told] == aspects
 
 
+def test_of_the_way_that_torch_dispatches_only_what_differs_is_told():
+    guard = GUARD.replace("torch.float32", "torch.complex64")
+    tensor = torch.ones(3, 4, dtype=torch.complex64)
+    (told,) = tensor_guards.differing(guard, tensor.conj(), tensor_guards.layout(tensor))
+    assert (told.name, told.expected, told.seen) == ("keys", "without Conjugate", "with Conjugate")
+
+
 def test_a_size_that_was_compiled_as_any_size_differs_never():
     anything = GUARD.replace("size=[3, 4], stride=[4, 1]", "size=[None, 4], stride=[4, 1]")
     compiled = tensor_guards.layout(torch.ones(3, 4))
@@ -728,6 +736,14 @@ def test_values_are_told_in_short_words_without_code_of_the_users():
     assert words.told("x" * 200).endswith("…") and len(words.told("x" * 200)) == words.LENGTH
     assert words.told(torch.ones(2, 3)) == "float32[2, 3] cpu"
     assert words.told(Table(a=1)) == "Table object"
+    assert [words.told(one) for one in ({2, 1}, [], [1, "a"], {"a": 1}, [Trap()], list(range(99)))] == [
+        "{1, 2}",
+        "list of 0",
+        "[1, 'a']",
+        "{'a': 1}",
+        "list of 1",
+        "list of 99",
+    ]
     assert words.told(drawn).startswith("function drawn at test_recompiles.py:")
 
 

@@ -37,6 +37,11 @@ _VALUES: Mapping[str, Cause] = {
     "str": "string",
     "dtype": "dtype",
     "device": "device",
+    "set": "length",
+    "frozenset": "length",
+    "dict": "length",
+    "list": "length",
+    "tuple": "length",
 }
 _FUNCTIONS = ("function", "method", "builtin_function_or_method", "code", "cell", "lambda", "partial")
 

@@ -116,7 +116,7 @@ _SENTENCES: Mapping[Cause, Callable[[str, str, CauseGroup], str]] = {
     "length": lambda what, values, group: (
         f"the length of {what} was {values}: a container is compiled in item by item"
         if all(value.isdigit() for value in group.values)
-        else f"{what} had other keys ({values}): a container is compiled in item by item"
+        else f"{what} held something else ({values}): a container is compiled in item by item"
     ),
     "identity": _identity,
 }

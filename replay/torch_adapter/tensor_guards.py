@@ -20,6 +20,8 @@ _TEXT = re.compile(
 )
 """torch/_dynamo/guards.py, get_tensor_guard_code_part (torch 2.9 to 2.15)."""
 
+_NAME = re.compile(r"\w+")
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -136,9 +138,18 @@ def _keys(match: re.Match[str], value: Any) -> Iterator[Aspect]:
     )
     if read is None or include is None or exclude is None:
         return
-    seen = str((read(value) | include()) - exclude())
-    if seen != match["keys"]:
-        yield Aspect("keys", match["keys"], seen)
+    before, now = (
+        _NAME.findall(match["keys"])[1:],
+        _NAME.findall(str((read(value) | include()) - exclude()))[1:],
+    )
+    gone, new = [one for one in before if one not in now], [one for one in now if one not in before]
+    if gone or new:
+        yield Aspect("keys", _with(gone, new), _with(new, gone))
+
+
+def _with(present: Sequence[str], absent: Sequence[str]) -> str:
+    words_ = [*(f"with {one}" for one in present), *(f"without {one}" for one in absent)]
+    return ", ".join(words_)
 
 
 def _numbers(text: str) -> Sequence[int | None]:
