@@ -175,6 +175,7 @@ import replay, replay.bundle, replay.cli, replay.report
 assert not {"click", "rich", "msgpack.torch"} & set(sys.modules), "import replay draws on no terminal"
 import replay.cli.application, replay.cli.inspect, replay.cli.replay, replay.cli.explain
 import replay.explanation, replay.report.explanation
+import replay.recompilation, replay.report.recompiles, replay.cli.recompiles
 import replay.cli.application, replay.cli.inspect, replay.cli.replay
 import replay.cli.triage, replay.diagnosis, replay.report.triage, replay.findings.triage
 import replay.cli.record, replay.report.inspection, replay.report.verdict, replay.report.plain, replay.script

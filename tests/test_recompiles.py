@@ -20,6 +20,7 @@ from replay.cli import main
 from replay.errors import UsageError
 from replay.findings.recompiles import Call, Difference, Recompiles, Refusal
 from replay.recompilation import causes, grouping, sentences
+from replay.recording import ErrorInfo
 from replay.report.plain import recompiles_json
 from replay.report.recompiles import draw_recompiles, summarise
 from replay.torch_adapter import expressions, process_state, refusals, tensor_guards, words
@@ -172,6 +173,13 @@ USER = """
         with torch.autocast("cpu", dtype=torch.bfloat16):
             run(ones(3))
 
+    def inference():
+        run = compiled(plus)
+        with torch.no_grad():
+            run(ones(3))
+        with torch.inference_mode():
+            run(ones(3))
+
     def threads():
         run, before = compiled(plus), torch.get_num_threads()
         run(ones(3))
@@ -231,6 +239,18 @@ USER = """
             run(ones(number))
 
 
+    LOG = open(__file__)
+
+    def reading(gm, example_inputs):
+        LOG.readline()
+        return gm.forward
+
+    def lacks():
+        run = torch.compile(plus, backend=reading, dynamic=False)
+        run(ones(3))
+        run(ones(4))
+
+
     def fails():
         compiled(lambda x: x @ x)(ones(3, 4))
 """
@@ -257,6 +277,10 @@ CAUSES = {
     ],
     "grad_mode": [("grad_mode", "grad_mode", None, ("True", "False"))],
     "autocast": [("global_state", "autocast", None, ("off", "cpu bfloat16"))],
+    "inference": [
+        ("global_state", "inference_mode", None, ("False", "True")),
+        ("other", "L['x']", None, ("an ordinary tensor", "an inference tensor")),
+    ],
     "threads": [("global_state", "num_threads", None, None)],
     "default_dtype": [("global_state", "default_dtype", None, ("float32", "float64"))],
     "type_": [("type", "L['by']", None, ("int", "float", "Gain"))],
@@ -272,6 +296,14 @@ OTHERS = ("function", "several", "limit")
 SHOWN = ("size", "attribute", "several", "limit", "type_")
 
 
+def sequences():
+    """The recordings of this house that are of sequences."""
+    for path in sorted((ROOT / "recordings").glob("recompile_*.rec")):
+        with replay.load(path) as bundle:
+            if bundle.manifest.sequence is not None:
+                yield path.stem
+
+
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
     """A bundle of each program, from a file of a user's that is gone."""
@@ -282,6 +314,8 @@ def bundles(tmp_path_factory):
             (path,) = recorded(folder / "all", getattr(module, name), on="recompile").bundles
             made[name] = path.rename(folder / f"{name}.rec")
         made["steady"] = recorded(folder / "all", module.steady, on="recompile", calls=True).bundles[0]
+        made["lacks"] = recorded(folder / "all", module.lacks, on="recompile").bundles[0]
+        module.LOG.close()
         made["fails"] = recorded(folder / "all", module.fails).bundles[0]
     return made
 
@@ -504,6 +538,7 @@ def test_a_bundle_without_calls_says_how_to_record_one(bundles):
         ("DEFAULT_DEVICE", "default_device", "default_device", "", "", "global_state"),
         ("TORCH_FUNCTION_MODE_STACK", "function_modes", "function_modes", "", "", "global_state"),
         ("OTHER", "", "", "", "", "other"),
+        ("EQUALS_MATCH", "", "L['s']", "set", "set", "length"),
         ("EQUALS_MATCH", "", "L['o']", "slice", "slice", "other"),
     ],
 )
@@ -539,6 +574,8 @@ def test_what_an_object_of_another_type_holds_is_no_cause_of_its_own():
     inside = difference("attribute", "L['by'].gain", "1", "2")
     beside = difference("integer", "L['by2']", "1", "2")
     assert grouping.roots([kind, inside, beside]) == [kind, beside]
+    other = difference("identity", "L['by']", guard="___check_obj_id(L['by'], 5)")
+    assert grouping.roots([other, inside, beside]) == [other, beside]
 
 
 def test_what_belongs_to_another_function_is_no_cause_of_its_own():
@@ -567,6 +604,7 @@ def test_values_are_told_once_in_the_order_of_their_calls():
         ("G['__import_pkg_dot_nets'].FACTOR", "pkg.nets.FACTOR"),
         ("L['f'].__code__", "f"),
         ("L['cfg']['a'][0]", "cfg['a'][0]"),
+        ("L['___stack0'].size()[0]", "a value from before the graph break"),
     ],
 )
 def test_a_source_is_named_as_the_program_names_it(source, name):
@@ -674,6 +712,13 @@ def test_all_that_differs_of_a_tensor_is_told_and_strides_only_where_sizes_do_no
     assert [(one.name, one.dimension) for one in told] == aspects
 
 
+def test_of_the_way_that_torch_dispatches_only_what_differs_is_told():
+    guard = GUARD.replace("torch.float32", "torch.complex64")
+    tensor = torch.ones(3, 4, dtype=torch.complex64)
+    (told,) = tensor_guards.differing(guard, tensor.conj(), tensor_guards.layout(tensor))
+    assert (told.name, told.expected, told.seen) == ("keys", "without Conjugate", "with Conjugate")
+
+
 def test_a_size_that_was_compiled_as_any_size_differs_never():
     anything = GUARD.replace("size=[3, 4], stride=[4, 1]", "size=[None, 4], stride=[4, 1]")
     compiled = tensor_guards.layout(torch.ones(3, 4))
@@ -691,6 +736,14 @@ def test_values_are_told_in_short_words_without_code_of_the_users():
     assert words.told("x" * 200).endswith("…") and len(words.told("x" * 200)) == words.LENGTH
     assert words.told(torch.ones(2, 3)) == "float32[2, 3] cpu"
     assert words.told(Table(a=1)) == "Table object"
+    assert [words.told(one) for one in ({2, 1}, [], [1, "a"], {"a": 1}, [Trap()], list(range(99)))] == [
+        "{1, 2}",
+        "list of 0",
+        "[1, 'a']",
+        "{'a': 1}",
+        "list of 1",
+        "list of 99",
+    ]
     assert words.told(drawn).startswith("function drawn at test_recompiles.py:")
 
 
@@ -706,6 +759,18 @@ def test_a_report_looks_as_the_gold_file(name, found, bundles, monkeypatch):
     for variable in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     assert_gold(f"recompiles_{name}.txt", normal(drawn(found[name]), bundles["folder"]))
+
+
+@pytest.mark.skipif(
+    not torch.__version__.startswith(GOLD_TORCH),
+    reason=f"the gold files hold the words of torch {GOLD_TORCH}",
+)
+@pytest.mark.parametrize("name", list(sequences()))
+def test_the_report_of_a_recording_looks_as_the_gold_file(name, monkeypatch):
+    for variable in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
+    one = analysed(ROOT / "recordings" / f"{name}.rec")
+    assert_gold(f"recompiles_of_{name}.txt", normal(drawn(one), ROOT))
 
 
 def test_all_but_paths_fits_80_columns(found):
@@ -757,6 +822,18 @@ def test_the_command_tells_in_a_pipe_without_colour(bundles, tmp_path):
     done = python("-m", "replay", "recompiles", bundles["attribute"], cwd=tmp_path, NO_COLOR="1")
     assert (done.returncode, "\x1b" in done.stdout) == (1, False), done.stderr
     assert "self.step was 0, 1, 2, 3: an attribute is compiled in as a constant" in done.stdout
+
+
+def test_a_replay_that_lacks_something_exits_with_125_and_names_it(bundles, capsys):
+    assert command(bundles["lacks"], "--no-isolate") == 125
+    told = capsys.readouterr().out
+    assert "missing: " in told and "LOG" in told
+
+
+def test_of_a_replay_that_ended_the_error_is_told(found):
+    error = ErrorInfo("SIGABRT", "the process ended", "backend", "0")
+    one = replace(found["string"], calls=(), causes=(), count=None)
+    assert "SIGABRT: the process ended" in drawn(replace(one, outcome=replace(one.outcome, error=error)))
 
 
 def test_nothing_compiled_again_exits_with_0(bundles, capsys):

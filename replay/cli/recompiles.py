@@ -173,6 +173,6 @@ def _show(found: Sequence[Recompiles], *, alone: bool, as_json: bool, verbose: i
 
 
 def _code(found: Sequence[Recompiles]) -> int:
-    if any(one.count is None for one in found):
+    if any(one.count is None or one.outcome.status == "missing" for one in found):
         return exits.STATUS_CODES["missing"]
     return AGAIN if any(one.again for one in found) else 0

@@ -15,6 +15,7 @@ _ASPECTS: Mapping[str, Cause] = {
     "rank": "rank",
     "size": "size",
     "stride": "stride",
+    "inference": "other",
     "keys": "other",
     "grad_mode": "grad_mode",
 }
@@ -27,7 +28,7 @@ _LENGTHS = (
     "TUPLE_ITERATOR_LEN",
     "RANGE_ITERATOR_MATCH",
 )
-_STATES = ("GLOBAL_STATE", "DEFAULT_DEVICE", "TORCH_FUNCTION_MODE_STACK", "DUAL_LEVEL_MATCH")
+_STATES = ("DISPATCH_KEYS", "GLOBAL_STATE", "DEFAULT_DEVICE", "TORCH_FUNCTION_MODE_STACK", "DUAL_LEVEL_MATCH")
 _TYPES = ("TYPE_MATCH", "NONE_MATCH", "NOT_NONE")
 _VALUES: Mapping[str, Cause] = {
     "int": "integer",
@@ -36,6 +37,11 @@ _VALUES: Mapping[str, Cause] = {
     "str": "string",
     "dtype": "dtype",
     "device": "device",
+    "set": "length",
+    "frozenset": "length",
+    "dict": "length",
+    "list": "length",
+    "tuple": "length",
 }
 _FUNCTIONS = ("function", "method", "builtin_function_or_method", "code", "cell", "lambda", "partial")
 

@@ -26,6 +26,8 @@ class _Gathered:
 
 CODE = ".__code__"
 """How torch's expression for the code of a function ends."""
+ID = "___check_obj_id("
+"""How torch asks for one object."""
 
 
 def key_of(one: Difference) -> Key:
@@ -50,7 +52,7 @@ def group(calls: Sequence[Call]) -> tuple[CauseGroup, ...]:
     ordered = sorted(
         gathered.items(), key=lambda item: (-len(item[1].sole), -len(item[1].calls), item[1].calls)
     )
-    return tuple(_made(key, one) for key, one in ordered)
+    return tuple(_made(key, one) for key, one in ordered if one.calls)
 
 
 def _met(call: Call) -> Iterator[tuple[Key, Difference]]:
@@ -73,14 +75,16 @@ def _nearest(call: Call) -> list[set[Key]]:
 def roots(differences: Sequence[Difference]) -> list[Difference]:
     """Differences that follow from no other.
 
-    An object of another type differs in what it holds, too; another function in its defaults and its closure.
+    Another object, or one of another type, differs in what it holds, too; another function in its defaults and its
+    closure.
     """
     types = [one.source for one in differences if one.cause == "type"]
+    objects = [*types, *(one.source for one in differences if one.guard.startswith(ID))]
     functions = [one.source.removesuffix(CODE) for one in differences if one.source.endswith(CODE)]
     return [
         one
         for one in differences
-        if not any(_is_below(one.source, source) for source in types)
+        if not any(_is_below(one.source, source) for source in objects)
         and not (one.source in types and one.cause != "type")
         and (one.source.endswith(CODE) or not any(_is_below(one.source, source) for source in functions))
     ]

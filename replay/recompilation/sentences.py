@@ -13,6 +13,8 @@ SHOWN = 4
 _LOCAL = re.compile(r"L\['([^']+)'\]")
 _GLOBAL = re.compile(r"G\['([^']+)'\]")
 _IMPORTED = re.compile(r"^G\['__import_([^']*)'\]")
+_STACK = re.compile(r"L\['___stack\d+'\]")
+"""What a resume function gets of the interpreter's stack."""
 _RANGE = re.compile(r"[<>%]|size\(\)\[\d+\] [!=]=|[!=]= \S+\.size\(\)")
 """A condition that holds for several values, or relates them."""
 _SIZE = re.compile(r"\.(?:size|stride)\(\)(?:\[\d+\])?$")
@@ -21,6 +23,7 @@ _CELL = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
 
 def name(source: str) -> str:
     """A source as the program has it: `L['self']._modules['a'].mode` is `self.a.mode`."""
+    source = _STACK.sub("a value from before the graph break", source)
     text = _IMPORTED.sub(lambda found: found[1].replace("_dot_", "."), source)
     text = _GLOBAL.sub(r"\1", _LOCAL.sub(r"\1", _SIZE.sub("", text)))
     text = re.sub(r"\._(?:modules|parameters|buffers)\['([^']+)'\]", r".\1", text)
@@ -51,7 +54,7 @@ def _plain(guard: str) -> str:
 
 
 def _size(what: str, values: str, group: CauseGroup) -> str:
-    return f"size {group.dimension} of {what} was {values}: each size is compiled for on its own"
+    return f"size {group.dimension} of {what} was {values}: code for one size fits no other"
 
 
 def _function(what: str, values: str, group: CauseGroup) -> str:
@@ -113,7 +116,7 @@ _SENTENCES: Mapping[Cause, Callable[[str, str, CauseGroup], str]] = {
     "length": lambda what, values, group: (
         f"the length of {what} was {values}: a container is compiled in item by item"
         if all(value.isdigit() for value in group.values)
-        else f"{what} had other keys ({values}): a container is compiled in item by item"
+        else f"{what} held something else ({values}): a container is compiled in item by item"
     ),
     "identity": _identity,
 }

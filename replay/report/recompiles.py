@@ -19,7 +19,7 @@ from replay.report.grid import draw_grid
 from replay.report.page import Page
 from replay.report.remedies import draw_remedies
 from replay.report.text import clean_line, count, shorten, show_seconds
-from replay.report.verdict import STYLES, draw_missing
+from replay.report.verdict import STYLES, draw_errors, draw_missing
 
 CALLS = 12
 """Calls that are told one by one, unless all are asked for."""
@@ -42,6 +42,8 @@ def draw_recompiles(found: Recompiles, stream: TextIO, *, verbose: int = 0, firs
         if one.limit:
             page.line(f"{one.limit} was hit in call {one.number + 1}", indent=0)
     draw_missing(page, found.outcome)
+    if found.count is None:
+        draw_errors(page, found.outcome)
     page.pairs([("note", one) for one in (*found.notes, *found.outcome.notes)])
     _draw_causes(page, found)
     draw_remedies(page, found, verbose=verbose)

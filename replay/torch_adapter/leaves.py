@@ -43,6 +43,7 @@ NOWHERE = guard_trees.Noted("", "")
 ONE, TWO = "the same object", "another object"
 """Of two expressions: whether they name one object."""
 
+INFERENCE = "inference_mode"
 _ALIAS = re.compile(r"^[LG]\[.* is [LG]\[")
 _LENGTH = re.compile(r" == (\d+)$")
 _CONTAINS = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[^,]+), ")
@@ -192,6 +193,8 @@ class Walk:
     def _tensor(self, part: str, source: str, value: Any) -> Iterator[Failed]:
         compiled = self._known.get(source, NOWHERE).layout
         for one in tensor_guards.differing(guard_trees.code_of(part), value, compiled):
+            if one.name in ("keys", "inference") and self._in_other_mode():
+                yield from self._state("DISPATCH_KEYS", INFERENCE, [INFERENCE])
             if one.name == "keys" and self._of_state:
                 continue  # how torch dispatches follows from it
             yield self._made(
@@ -204,6 +207,10 @@ class Walk:
                 dimension=one.dimension,
                 about=source,
             )
+
+    def _in_other_mode(self) -> bool:
+        """Whether inference mode is on now and was not, or the other way round."""
+        return self._known.get(INFERENCE, NOWHERE).text != process_state.read()[INFERENCE]
 
     def _state(self, kind: str, part: str, names: Sequence[str]) -> Iterator[Failed]:
         self._of_state, now = True, process_state.read()

@@ -39,6 +39,7 @@ def _modes(torch: Any) -> str:
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "grad_mode": lambda torch: torch.is_grad_enabled(),
+    "inference_mode": lambda torch: torch.is_inference_mode_enabled(),
     "autocast": _autocast,
     "torch_function": lambda torch: torch._C._is_torch_function_enabled(),
     "deterministic_algorithms": lambda torch: torch.are_deterministic_algorithms_enabled(),

@@ -20,6 +20,8 @@ _TEXT = re.compile(
 )
 """torch/_dynamo/guards.py, get_tensor_guard_code_part (torch 2.9 to 2.15)."""
 
+_NAME = re.compile(r"\w+")
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -28,13 +30,14 @@ class Layout:
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     device: str
+    inference: bool = False  # made in inference mode
 
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
     """One thing about a tensor that differs."""
 
-    name: str  # "class", "dtype", "device", "requires_grad", "rank", "size", "stride", "keys"
+    name: str  # "class", "dtype", "device", "requires_grad", "rank", "size", "stride", "inference", "keys"
     expected: str
     seen: str
     dimension: int | None = None
@@ -52,7 +55,7 @@ def layout(value: Any) -> Layout | None:
             shape, stride = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
         except (RuntimeError, TypeError):  # nested, or symbolic
             return None
-        return Layout(shape, stride, str(value.device))
+        return Layout(shape, stride, str(value.device), bool(value.is_inference()))
 
 
 def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
@@ -62,9 +65,12 @@ def differing(guard: str, value: Any, compiled: Layout | None) -> list[Aspect]:
         return []
     if not isinstance(value, features.module("torch").Tensor):
         return [Aspect("class", match["kind"], words.type_name(value))]
-    keys = list(_keys(match, value))
+    keys, seen = list(_keys(match, value)), layout(value)
     with undisturbed():
-        found = [*_properties(match, value, compiled), *_shape(match, layout(value), compiled)]
+        found = [*_properties(match, value, compiled), *_shape(match, seen, compiled)]
+    if compiled is not None and seen is not None and compiled.inference != seen.inference:
+        kinds = ("an ordinary tensor", "an inference tensor")
+        found.append(Aspect("inference", kinds[compiled.inference], kinds[seen.inference]))
     return found or keys
 
 
@@ -132,9 +138,18 @@ def _keys(match: re.Match[str], value: Any) -> Iterator[Aspect]:
     )
     if read is None or include is None or exclude is None:
         return
-    seen = str((read(value) | include()) - exclude())
-    if seen != match["keys"]:
-        yield Aspect("keys", match["keys"], seen)
+    before, now = (
+        _NAME.findall(match["keys"])[1:],
+        _NAME.findall(str((read(value) | include()) - exclude()))[1:],
+    )
+    gone, new = [one for one in before if one not in now], [one for one in now if one not in before]
+    if gone or new:
+        yield Aspect("keys", _with(gone, new), _with(new, gone))
+
+
+def _with(present: Sequence[str], absent: Sequence[str]) -> str:
+    words_ = [*(f"with {one}" for one in present), *(f"without {one}" for one in absent)]
+    return ", ".join(words_)
 
 
 def _numbers(text: str) -> Sequence[int | None]:

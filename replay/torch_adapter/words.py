@@ -13,6 +13,8 @@ from replay.torch_adapter.undisturbed import undisturbed
 LENGTH = 60
 """Characters of a value that are kept."""
 
+ITEMS = 8
+"""Items of a container that are shown."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
 
 _SIZED: tuple[Any, ...] = (list, tuple, dict, set, frozenset)
@@ -46,9 +48,22 @@ def _text(value: Any) -> str:
         return ""
     if kind in _PLAIN:
         return repr(value) if kind is not int or abs(value) < 10**LENGTH else "a large int"
-    if kind in (list, tuple, dict, set, frozenset):
-        return f"{kind.__name__} of {len(value)}"
+    if kind in _SIZED:
+        return _container(value)
     return _code_text(value) or _object_text(value)
+
+
+def _container(value: Any) -> str:
+    """What is in it where that is little and plain, else how much."""
+    items = [*value, *(value.values() if type(value) is dict else ())]
+    if not items or len(items) > ITEMS or any(type(one) not in _PLAIN for one in items):
+        return f"{type(value).__name__} of {len(value)}"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{_text(key)}: {_text(one)}" for key, one in value.items()) + "}"
+    texts = [_text(one) for one in value]
+    if type(value) in (set, frozenset):
+        return "{" + ", ".join(sorted(texts)) + "}"
+    return f"[{', '.join(texts)}]" if type(value) is list else f"({', '.join(texts)})"
 
 
 def _code_text(value: Any) -> str:
