@@ -65,8 +65,11 @@ def recorded_reason(name):
 
 
 def guard(reason):
-    """The guard that failed: without the compile id before it, and the line after it, whose path torch shortens."""
-    return reason.partition(": ")[2].partition("  #")[0].strip()
+    """The guard that failed: without the compile id before it, and the line after it, whose path torch shortens.
+
+    And without an object's `id`.
+    """
+    return re.sub(r"\d{11,}", "#", reason.partition(": ")[2].partition("  #")[0].strip())
 
 
 def lacks_a_gpu(name):
