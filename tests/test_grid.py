@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from concurrent.futures import Future
 from dataclasses import replace
@@ -274,7 +275,7 @@ def test_the_picture_has_a_bar_for_each_cell_and_a_text_for_each_limit():
     assert "dynamic=False, limit 8: 6 compiled, 2 raised" in told
     assert len(groups) == 5  # one was refused
     words = [one.text for one in root.iter(f"{SVG}text")]
-    assert {"1", "8", "refused", "dynamic=True", "automatic", "recompile limit"} <= set(words)
+    assert {"1", "8", chart.REFUSED, "dynamic=True", "automatic", "recompile limit"} <= set(words)
 
 
 def test_the_heights_of_the_bars_are_the_numbers_of_the_calls():
@@ -285,6 +286,19 @@ def test_the_heights_of_the_bars_are_the_numbers_of_the_calls():
             number = int(re.search(rf"(\d+) {chart.WORDS[box.get('class').split()[1]]}", group[0].text)[1])
             heights.setdefault(number, set()).add(round(float(box.get("height")) / number, 1))
     assert len(set.union(*heights.values())) == 1
+
+
+@pytest.mark.parametrize("limits", [1, 6, 30])
+def test_no_two_bars_are_in_one_place(limits):
+    cells = [
+        cell(dynamic, n, 1, 2, 0, 0, 0.0) for dynamic in (True, False, None) for n in range(1, limits + 1)
+    ]
+    root = ElementTree.fromstring(chart.chart(cells, "f"))
+    boxes = sorted(
+        {(float(one.get("x")), float(one.get("width"))) for one in root.iterfind(f"{SVG}g/{SVG}rect")}
+    )
+    assert len(boxes) == 3 * limits
+    assert all(x + width < following for (x, width), (following, _) in itertools.pairwise(boxes))
 
 
 def test_the_picture_runs_nothing_and_asks_for_nothing():

@@ -511,3 +511,16 @@ def test_the_time_to_compile_what_follows_a_graph_break_counts(tmp_path):
     assert sum(one.seconds for one in outcome.calls) == pytest.approx(
         sum(one.seconds for one in outcome.frames)
     )
+
+
+def test_counted_calls_in_inference_mode_are_met_again_with_ordinary_tensors(tmp_path):
+    def program():
+        run, x = compiled(plus_one), torch.ones(3)
+        run(x)
+        with torch.inference_mode():
+            for _ in range(3):
+                run(x)
+
+    run = recorded(tmp_path, program, on="recompile", calls=True)
+    outcome = here(run.bundles[0])
+    assert [one.fate for one in outcome.calls] == ["compiled", "compiled", "hit"]

@@ -38,10 +38,11 @@ def grid(
     """Repeat the recorded calls under every combination; a cell for each, limits ascending within a `dynamic`.
 
     `limits`: recompile limits. `accumulated`: accumulated limits, each with each of `limits`; none: as recorded.
-    `dynamics`: torch.compile's `dynamic`; None: automatic, also where the program asked for something else. All other
-    settings are the recording's, or as `options` says, in the words of `replay.run`. A trial that could not be made is
-    a cell that says why. Where no frame was compiled so often that a lower limit could be hit, a cell has the count of
-    the trial with the higher limit: it would be the same, call by call.
+    `dynamics`: torch.compile's `dynamic`; None: automatic, as the recorded config lets it be, also where the program
+    asked for something else. All other settings are the recording's, or as `options` says, in the words of
+    `replay.run`. Of calls that were counted (`record(calls=True)`), equal ones in a row are one call. A trial that
+    could not be made is a cell that says why. Where no frame was compiled so often that a lower limit could be hit, a
+    cell has the count of the trial with the higher limit: it would be the same, call by call.
 
     Raises UsageError for a bundle without a sequence, and for a limit that is no whole number of at least 1.
     """

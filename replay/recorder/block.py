@@ -120,6 +120,7 @@ class record:  # noqa: N801 - used as a function: `with record(...)`
     ) -> None:
         self._entered.pop().close()
         if error is not None:
+            self._series.complete()
             self.leaving(error)
         self.bundles += [path for path, _ in self.family.bundles(self.directory, self.bundles)]
         if not self._entered and not self._decorates:

@@ -4,8 +4,8 @@ A bundle is written in the place of the one before, so that it is whole whatever
 that die later were alive when it was written. The first calls are written one by one. Of many, a bundle is written
 when there are half as many again, or when writing takes little of the program's time; the rest is added when the block
 ends. So the time for each call does not grow with their number, and a crash of the process loses a third of them at
-most. A function that is decorated is a block with each call, and such an end does not count: there too up to a third of
-more than 16 calls may not be told of.
+most. A function that is decorated is a block with each call, and only where that raises its end counts: else a third of
+more than 16 calls may be missing there too.
 """
 
 from __future__ import annotations

@@ -85,7 +85,9 @@ class CallInfo:
     started: float = 0.0  # seconds since the recording block began
     seconds: float = 0.0  # that the compilation took
     fingerprint: str = ""  # of a call that compiled the frame again; as Manifest.signature
-    reasons: tuple[str, ...] = ()  # torch's words: for each cached entry the first guard that failed
+    reasons: tuple[
+        str, ...
+    ] = ()  # torch's words: for each cached entry, of 16 at most, the first guard that failed
     state: Mapping[str, Any] = field(
         default_factory=dict
     )  # of a sequence: global state that is other than at its first call, as Manifest.state has it

@@ -23,6 +23,7 @@ TOP, PLOT, BOTTOM = 96, 200, 44
 """Of one panel, in units of the picture: above the bars, the bars, below them."""
 BAR, SPACE = 26, 4
 TICKS = 5
+REFUSED = "\u00d7"
 
 # Okabe and Ito's colours, which people with any colour vision tell apart; on dark, lighter ones of the same hues.
 _STYLE = """
@@ -68,8 +69,9 @@ def chart(cells: Sequence[Cell], title: str) -> str:
     ElementTree.SubElement(root, "style").text = _STYLE
     _box(root, (0, 0, WIDTH, height), "paper")
     for number, (accumulated, part) in enumerate(panels):
-        beside = "" if accumulated is None else f", accumulated limit {accumulated}"
-        _Panel(root, number * (TOP + PLOT + BOTTOM), part).draw(f"{shorten(title, 72)}{beside}")
+        beside = "" if accumulated is None else f", with an accumulated limit of {accumulated}"
+        panel = _Panel(root, number * (TOP + PLOT + BOTTOM), part)
+        panel.draw(shorten(title, 72), f"recompile limit{beside}")
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
@@ -83,22 +85,24 @@ class _Panel:
         self._step = _step(max(totals, default=1))
         self._most = max(1, math.ceil(max(totals, default=1) / self._step)) * self._step
         self._base = top + TOP + PLOT
+        self._group = (WIDTH - LEFT - RIGHT) / max(1, len(self._limits))
+        self._bar = min(BAR, self._group * 0.9 / max(1, len(self._columns)) - SPACE)
+        self._refused = any(one.count is None for one in cells)
         self._shown = [name for name in WORDS if any(one.count and parts(one.count)[name] for one in cells)]
 
-    def draw(self, title: str) -> None:
+    def draw(self, title: str, below: str) -> None:
         """Everything, from the back to the front."""
         _text(self._root, 16, self._top + 26, title, "title")
         self._draw_legend()
         self._draw_axis()
-        group = (WIDTH - LEFT - RIGHT) / max(1, len(self._limits))
         for number, limit in enumerate(self._limits):
-            middle = LEFT + (number + 0.5) * group
+            middle = LEFT + (number + 0.5) * self._group
             _text(self._root, middle, self._base + 16, str(limit), "", anchor="middle")
-            left = middle - len(self._columns) * (BAR + SPACE) / 2
+            left = middle - len(self._columns) * (self._bar + SPACE) / 2
             for place, column in enumerate(self._columns.values()):
                 if limit in column:
-                    self._draw_bar(left + place * (BAR + SPACE), column[limit], f"c{place % 3}")
-        _text(self._root, WIDTH / 2, self._base + 36, "recompile limit", "small", anchor="middle")
+                    self._draw_bar(left + place * (self._bar + SPACE), column[limit], f"c{place % 3}")
+        _text(self._root, WIDTH / 2, self._base + 36, below, "small", anchor="middle")
 
     def _draw_legend(self) -> None:
         x = 16.0
@@ -107,7 +111,8 @@ class _Panel:
         x = 16.0
         for name in self._shown:
             x = self._legend(x, self._top + 70, f"calls that {WORDS[name]}", f"c0 {name}")
-        _text(self._root, x, self._top + 70, "above each bar: compilations", "small")
+        told = "above each bar: compilations" + (f"; {REFUSED}: refused" if self._refused else "")
+        _text(self._root, WIDTH - RIGHT, self._top + 48, told, "small", anchor="end")
 
     def _legend(self, x: float, y: float, words: str, kind: str) -> float:
         _box(self._root, (x, y - 10, 12, 12), kind)
@@ -122,7 +127,7 @@ class _Panel:
 
     def _draw_bar(self, x: float, cell: Cell, colour: str) -> None:
         if cell.count is None:
-            _text(self._root, x + BAR / 2, self._base - 6, "refused", "small", anchor="middle")
+            _text(self._root, x + self._bar / 2, self._base - 6, REFUSED, "", anchor="middle")
             return
         group = ElementTree.SubElement(self._root, "g")
         ElementTree.SubElement(group, "title").text = _told(cell)
@@ -131,9 +136,9 @@ class _Panel:
             if number:
                 so_far += number
                 top = self._height_of(so_far)
-                _box(group, (x, top, BAR, bottom - top), f"{colour} {name}")
+                _box(group, (x, top, self._bar, bottom - top), f"{colour} {name}")
                 bottom = top
-        _text(group, x + BAR / 2, bottom - 5, str(cell.count.compiles), "small", anchor="middle")
+        _text(group, x + self._bar / 2, bottom - 5, str(cell.count.compiles), "small", anchor="middle")
 
     def _height_of(self, value: int) -> float:
         return self._base - PLOT * value / self._most

@@ -177,9 +177,15 @@ def again(told: Sequence[Any], place: Callable[[str], str], other: Any) -> Any:
         return torch.device(place(rest[0]))
     if kind in ("tensor", "parameter"):
         shape, stride, dtype, device, wants = rest
-        made = torch.empty_strided(shape, stride, dtype=features.require(torch, dtype), device=place(device))
-        made = made.fill_(1)
-        return torch.nn.Parameter(made, wants) if kind == "parameter" else made.requires_grad_(wants)
+        inference = isinstance(other, torch.Tensor) and other.is_inference()
+        with torch.inference_mode(
+            inference
+        ):  # what is made inside of that is another kind of tensor to a guard
+            made = torch.empty_strided(
+                shape, stride, dtype=features.require(torch, dtype), device=place(device)
+            )
+            made = made.fill_(1)
+            return torch.nn.Parameter(made, wants) if kind == "parameter" else made.requires_grad_(wants)
     if kind in ("list", "tuple"):
         items = [again(one, place, other) for one in rest[0]]
         return items if kind == "list" else tuple(items)
