@@ -101,6 +101,27 @@ def branches():
         run(torch.ones(3), n)
 
 
+def multiplied_in_place(x, n):
+    x.mul_(n)
+
+
+def writes():
+    run = compiled(multiplied_in_place, dynamic=False)
+    for n in (2, 3, 4, 5):
+        run(torch.ones(3), n)
+
+
+def kept_in_a_list(x, n, seen):
+    seen.append(n)
+    return x + 1
+
+
+def notes():
+    run, seen = compiled(kept_in_a_list, dynamic=False), []
+    for n in (2, 3, 4, 5):
+        run(torch.ones(3), n, seen)
+
+
 def labels():
     run = compiled(labelled)
     for n in range(12):
@@ -254,6 +275,8 @@ CASES = {
     "integers": (integers, [INTEGER]),
     "floats": (floats, [group("float", "L['n']", (0.25, 0.5, 0.75, 1.5))]),
     "branches": (branches, [group("integer", "L['n']", (2, 3, 6, 7))]),
+    "writes": (writes, [INTEGER]),
+    "notes": (notes, [INTEGER]),
     "labels": (labels, [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])]),
     "raising_labels": (
         raising_labels,
@@ -353,6 +376,7 @@ PROVEN = [
         "torch._dynamo.mark_dynamic(pair[0], 0)  # before every call",
     ),
     ("integers", "tensor", (4, 0), (1, 0), "n = torch.tensor(n)  # before every call"),
+    ("writes", "tensor", (4, 0), (1, 0), "n = torch.tensor(n)  # before every call"),
     ("branches", "dynamic=True", (4, 0), (2, 0), "torch.compile(branching, dynamic=True)"),
     ("floats", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
     ("types", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
@@ -454,6 +478,9 @@ NOT_PROVEN = [
     ("sizes_and_names", "mark_dynamic"),  # the other causes are still there
     ("branches", "tensor"),  # breaks the graph
     ("branches", "leave out"),  # changes the results
+    ("writes", "leave out"),
+    ("notes", "leave out"),
+    ("notes", "tensor"),  # a tensor is in the list then
     ("attributes", "move out"),
     ("integers", "leave out"),
     ("other_functions", "hoist"),  # the functions are not equal
