@@ -145,7 +145,7 @@ PROPOSED = [
         ["contiguous", "mark_dynamic", "dynamic=True"],
     ),
     (group("type", "L['n']", ("int", "float")), PLAIN, ["float", "tensor", "hoist"]),
-    (group("length", "L['items']", ("1", "2")), PLAIN, []),
+    (group("length", "L['items']", ("1", "2")), PLAIN, ["dynamic=True"]),
     (group("rank", "L['x']", ("1", "2")), PLAIN, []),
     (group("other", "", ()), PLAIN, []),
     (group("size", "___from_numpy(L['a'])", ("3", "4"), 0), PLAIN, ["dynamic=True"]),

@@ -366,8 +366,9 @@ _MAKERS: Mapping[Cause, Sequence[_Maker]] = {
     "device": (_cast,),
     "requires_grad": (_one_requires_grad,),
     "type": (_one_type, _hoisted),
+    "length": (_dynamic,),
 }
-"""By cause, the makers of proposals, best first. For a rank, a length and the unknown there is only the limit."""
+"""By cause, the makers of proposals, best first. For a rank and the unknown there is only the limit."""
 
 
 def _literals(texts: Sequence[str]) -> list[Any]:
