@@ -1,7 +1,8 @@
 """Remedies, tried on the recorded sequence: what measurably helps is found, all else is dropped.
 
-First what is proposed for each cause alone, the causes with the most calls first; then the best of each cause together;
-at last, where nothing helped, what lets calls run uncompiled. Nothing here prints.
+First what is proposed for each cause alone, the causes with the most calls first; then the best of each cause together,
+or this at once where no cause ever is the only one; at last, where nothing helped, what lets calls run uncompiled.
+Nothing here prints.
 """
 
 from __future__ import annotations
