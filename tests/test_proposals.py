@@ -133,6 +133,7 @@ PROPOSED = [
         ["enable_grad", "no_grad", "one mode"],
     ),
     (group("global_state", "num_threads", ("4", "2")), PLAIN, ["one state"]),
+    (group("global_state", "inference_mode", ("False", "True")), PLAIN, ["one state"]),
     (group("global_state", "function_modes", ("a", "b")), PLAIN, []),
     (group("function", "L['f'].__defaults__[0]", ("1", "2")), PLAIN, ["hoist", "captured tensor"]),
     (group("function", "L['f'].__closure__[0].cell_contents", ("1.5",)), PLAIN, ["hoist", "captured tensor"]),

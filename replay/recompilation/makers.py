@@ -220,6 +220,7 @@ _STATES: Mapping[str, Sequence[str]] = {
     "default_dtype": ("default_dtype",),
     "default_device": ("default_device",),
     "grad_mode": ("grad_enabled",),
+    "inference_mode": ("inference_mode",),
 }
 """By the name of a state in a guard: what `torch_adapter.state` calls it."""
 
