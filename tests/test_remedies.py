@@ -15,7 +15,7 @@ from replay.findings.recompiles import CauseGroup
 from replay.recompilation.remedies import counted, prove
 from replay.replayer import Trials, observe
 
-SIZES, LIMIT = (3, 4, 5, 6), 8
+SIZES, LIMIT = (3, 4, 5, 6), 3
 
 
 class Counter(torch.nn.Module):
@@ -101,16 +101,44 @@ def branches():
         run(torch.ones(3), n)
 
 
+def multiplied_in_place(x, n):
+    x.mul_(n)
+
+
+def writes():
+    run = compiled(multiplied_in_place, dynamic=False)
+    for n in (2, 3, 4, 5):
+        run(torch.ones(3), n)
+
+
+def kept_in_a_list(x, n, seen):
+    seen.append(n)
+    return x + 1
+
+
+def notes():
+    run, seen = compiled(kept_in_a_list, dynamic=False), []
+    for n in (2, 3, 4, 5):
+        run(torch.ones(3), n, seen)
+
+
+def few_compilations():
+    """A low limit is sooner hit."""
+    return torch._dynamo.config.patch(recompile_limit=LIMIT)
+
+
 def labels():
     run = compiled(labelled)
-    for n in range(12):
-        run(torch.ones(3), f"step {n}")
+    with few_compilations():
+        for n in range(6):
+            run(torch.ones(3), f"step {n}")
 
 
 def raising_labels():
     run = compiled(labelled, fullgraph=True)
-    for n in range(12):
-        run(torch.ones(3), f"step {n}")
+    with few_compilations():
+        for n in range(6):
+            run(torch.ones(3), f"step {n}")
 
 
 def counters():
@@ -234,8 +262,30 @@ def sizes_and_names():
 
 def lengths():
     run = compiled(counted_items)
-    for n in range(12):
-        run(torch.ones(3), [0] * n)
+    with few_compilations():
+        for n in range(6):
+            run(torch.ones(3), [0] * n)
+
+
+def by_factor(x):
+    return x * FACTOR
+
+
+FACTOR = 1
+
+
+def changing_globals():
+    global FACTOR
+    run = compiled(by_factor, dynamic=False)
+    for value in (2, 3, 4):
+        FACTOR = value
+        run(torch.ones(3))
+
+
+def strides():
+    run = compiled(plus_one, dynamic=False)
+    for x in (torch.ones(2, 3), torch.ones(3, 2).t()):
+        run(x)
 
 
 def inner_sizes():
@@ -254,10 +304,12 @@ CASES = {
     "integers": (integers, [INTEGER]),
     "floats": (floats, [group("float", "L['n']", (0.25, 0.5, 0.75, 1.5))]),
     "branches": (branches, [group("integer", "L['n']", (2, 3, 6, 7))]),
-    "labels": (labels, [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])]),
+    "writes": (writes, [INTEGER]),
+    "notes": (notes, [INTEGER]),
+    "labels": (labels, [group("string", "L['label']", [repr(f"step {n}") for n in range(4)])]),
     "raising_labels": (
         raising_labels,
-        [group("string", "L['label']", [repr(f"step {n}") for n in range(9)])],
+        [group("string", "L['label']", [repr(f"step {n}") for n in range(4)])],
     ),
     "counters": (counters, [group("attribute", "L['self'].step", (0, 1, 2, 3))]),
     "attributes": (attributes, [group("attribute", "L['self'].factor", (2, 3, 4))]),
@@ -281,7 +333,9 @@ CASES = {
         sizes_and_names,
         [SIZE, group("size", "L['y']", SIZES, 0), group("string", "L['name']", ("'a'", "'b'"))],
     ),
-    "lengths": (lengths, [group("length", "L['items']", range(9))]),
+    "lengths": (lengths, [group("length", "L['items']", range(4))]),
+    "changing_globals": (changing_globals, [group("integer", "G['FACTOR']", (2, 3, 4))]),
+    "strides": (strides, [group("stride", "L['x']", (3, 1), 0)]),
     "inner_sizes": (inner_sizes, [group("size", "L['pair'][0]", SIZES, 0)]),
 }
 
@@ -353,6 +407,9 @@ PROVEN = [
         "torch._dynamo.mark_dynamic(pair[0], 0)  # before every call",
     ),
     ("integers", "tensor", (4, 0), (1, 0), "n = torch.tensor(n)  # before every call"),
+    ("writes", "tensor", (4, 0), (1, 0), "n = torch.tensor(n)  # before every call"),
+    ("changing_globals", "tensor", (3, 0), (1, 0), "FACTOR = torch.tensor(FACTOR)  # before every call"),
+    ("strides", "contiguous", (2, 0), (1, 0), "x = x.contiguous()  # before every call"),
     ("branches", "dynamic=True", (4, 0), (2, 0), "torch.compile(branching, dynamic=True)"),
     ("floats", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
     ("types", "tensor", (2, 0), (1, 0), "n = torch.tensor(n, dtype=torch.float64)  # before every call"),
@@ -423,12 +480,12 @@ PROVEN = [
     ),
     ("dtypes", "one dtype", (3, 0), (1, 0), "x = x.to(torch.float32)  # before every call"),
     ("gradients", "one requires_grad", (2, 0), (1, 0), "x = x.detach()  # before every call"),
-    ("lengths", "recompile_limit", (8, 1), (9, 0), "torch._dynamo.config.recompile_limit = 9"),
-    ("labels", "recompile_limit", (8, 1), (9, 0), "torch._dynamo.config.recompile_limit = 9"),
+    ("lengths", "recompile_limit", (3, 1), (4, 0), "torch._dynamo.config.recompile_limit = 4"),
+    ("labels", "recompile_limit", (3, 1), (4, 0), "torch._dynamo.config.recompile_limit = 4"),
     (
         "labels",
         "leave out",
-        (8, 1),
+        (3, 1),
         (1, 0),
         "# give labelled the same label in every call, and use what changes outside",
     ),
@@ -454,12 +511,16 @@ NOT_PROVEN = [
     ("sizes_and_names", "mark_dynamic"),  # the other causes are still there
     ("branches", "tensor"),  # breaks the graph
     ("branches", "leave out"),  # changes the results
+    ("writes", "leave out"),
+    ("notes", "leave out"),
+    ("notes", "tensor"),  # a tensor is in the list then
     ("attributes", "move out"),
     ("integers", "leave out"),
     ("other_functions", "hoist"),  # the functions are not equal
     ("types", "float"),  # floats are constants too
     ("lengths", "leave out"),
     ("sizes", "eager_on_recompile"),  # there is better
+    ("lengths", "eager_on_recompile"),
 ]
 
 
@@ -474,9 +535,19 @@ def test_where_compiled_code_is_wrong_without_a_remedy_too_nothing_is_said_of_re
     assert before_and_after(found["mark_dynamic"]) == ((4, 0), (1, 0))
 
 
+def test_the_limit_that_was_hit_is_the_one_to_raise(bundles):
+    options = {"recompile_limit": 9, "accumulated_recompile_limit": 2}
+    with replay.load(bundles["labels"]) as bundle:
+        plain = replay.run(bundle, isolate=False, **options)
+        found, _ = prove(bundle, Here(bundle), [], counted(plain), options=options, plain=plain)
+    (one,) = found
+    assert (one.name, one.before.compiles, one.after.compiles) == ("accumulated_recompile_limit", 2, 4)
+    assert one.options == {"recompile_limit": 9, "accumulated_recompile_limit": 4}
+
+
 def test_a_limit_that_raises_is_raised(proven):
     one = proven("raising_labels")["recompile_limit"]
-    assert before_and_after(one) == ((8, 1), (9, 0))
+    assert before_and_after(one) == ((3, 1), (4, 0))
     assert (one.after.errors, one.same) == (0, True)
 
 

@@ -1,7 +1,8 @@
 """Remedies, tried on the recorded sequence: what measurably helps is found, all else is dropped.
 
-First what is proposed for each cause alone, the causes with the most calls first; then the best of each cause together;
-at last, where nothing made the frame compile less often, what lets calls run uncompiled. Nothing here prints.
+First what is proposed for each cause alone, the causes with the most calls first; then the best of each cause together,
+or this at once where no cause ever is the only one; at last, where nothing helped, what lets calls run uncompiled.
+Nothing here prints.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class _Search:
         helping = [one for one in found if self._helps(one)]
         if not whole:
             helping += self._together(ordered, setting, found, helping)
-        if not any(self._compiles_less(one) for one in helping):
+        if not helping:
             helping += [one for one in self._try([propose_stance()]) if self._helps(one)]
         ranked = sorted(helping, key=_rank)
         return tuple(self._remedy(one) for one in ranked), self.tried

@@ -15,6 +15,7 @@ explaining   one of them: what Dynamo made of each frame
 keeping      another: what torch makes of it, as files; `inventory` says what they are
 timing       the instrument of `replay.profile`
 listing      the instrument that lists the settings which act here
+remedying    the instrument that changes the calls of a sequence; `places`: what of them, `results`: what they give
 debugger     `--pdb`
 seen         what the hooks report
 judgement    is it the recorded failure?

@@ -46,6 +46,12 @@ class Place:
         """The place that a request's step names."""
         return Place(step["root"], step["name"], tuple((kind, key) for kind, key in step["path"]))
 
+    @property
+    def shown(self) -> str:
+        """Its path as `torch_adapter.holdings` writes it."""
+        parts = (f".{key}" if kind == "attribute" else f"[{key!r}]" for kind, key in self.path)
+        return self.name + "".join(parts)
+
 
 def change(
     place: Place, function: FunctionType, arguments: Arguments, how: Change, undone: ExitStack

@@ -1,29 +1,33 @@
 """The instrument behind the remedies: it changes every call of a repeated sequence before it is made.
 
-A request lists the changes as steps, plain data that `replay.recompilation.proposals` makes. What each call gives is
-kept, and when the replay is over it is compared: see `results`.
+A request lists the changes as steps, plain data that `replay.recompilation.proposing` makes. What each call gives and
+writes to is compared with the sequence uncompiled and unchanged: see `results`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
+from replay import isolation
+from replay.errors import ReplayError
 from replay.recording import Outcome
 from replay.recording.comparison import Comparison
 from replay.replayer import places, results, sequence, twins
 from replay.replayer.instruments import Instrument
 from replay.replayer.places import Arguments, NoPlaceError, Place
 from replay.replayer.preparation import Prepared
-from replay.replayer.results import Given
+from replay.replayer.results import Gave, Given
 from replay.replayer.seen import Seen
 from replay.replayer.task import Task
 from replay.torch_adapter import deviation, features, holdings, marking, state
 
 Step = Mapping[str, Any]
+Found = TypeVar("Found")
 
 
 class Remedying(Instrument):
@@ -34,20 +38,35 @@ class Remedying(Instrument):
 
     def __init__(self, steps: Sequence[Step] = (), *, compare: bool = True, loose: bool = False) -> None:
         self._steps, self._compare, self._loose = steps, compare, loose
-        self._given = Given()
+        self._given, self._plain, self._drew = Given(), Given(), False
         self._refused, self._skipped = "", ""
         self._told: dict[int, str] = {}  # by the step's position, for the report
         self._first: dict[int, Any] = {}  # by the step's position: what the first call had
         self._numbers: dict[tuple[int, str], Any] = {}  # tensors in place of numbers
         self._prepared: Prepared | None = None
 
+    def before(self, task: Task) -> None:
+        """Run the sequence uncompiled, if it can be repeated."""
+        if task.manifest.sequence is None or not task.compiles:
+            self._refused = "the bundle has no sequence that can be repeated here"
+        elif task.place.fakes is not None:
+            self._skipped = "over fake tensors nothing runs"
+        elif self._compare:
+            begun = time.perf_counter()
+            try:
+                self._plain, self._drew = results.uncompiled(task)
+            except ReplayError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the replay must not suffer
+                self._skipped = f"it could not be run uncompiled: {twins.said(error)}"
+            task.aside += time.perf_counter() - begun
+            isolation.announce("load")
+
     @contextmanager
     def around(self, prepared: Prepared, seen: Seen) -> Iterator[None]:
-        """Nothing is changed where no sequence is repeated."""
+        """Nothing is said where no sequence is repeated."""
         if not sequence.is_recorded(prepared):
             self._refused = "the bundle has no sequence that can be repeated here"
-        elif prepared.task.place.fakes is not None:
-            self._skipped = "over fake tensors nothing runs"
         yield
 
     def calling(self, function: Callable[..., Any], prepared: Prepared) -> Callable[..., Any]:
@@ -55,10 +74,15 @@ class Remedying(Instrument):
         self._prepared = prepared
 
         def call(*positional: Any, **keywords: Any) -> Any:
+            def roots() -> Mapping[str, Any]:
+                return holdings.roots_of(prepared.subject, positional, keywords)
+
+            nothing: results.Before = {}
+            before = self._guarded(lambda: results.remember(roots), nothing)
             with ExitStack() as stack:
                 arguments = self._changed(stack, Arguments(positional, keywords))
                 output = self._made(function, arguments)
-            self._keep(output)
+            self._guarded(lambda: self._keep(output, before, roots), None)
             return output
 
         return call
@@ -67,26 +91,32 @@ class Remedying(Instrument):
         try:
             return function(*arguments.positional, **arguments.keywords)
         except Exception as error:
-            self._given.calls.append(type(error).__qualname__)
+            self._given.calls.append(Gave(error=type(error).__qualname__))
             raise
 
-    def _keep(self, output: Any) -> None:
+    def _guarded(self, look: Callable[[], Found], nothing: Found) -> Found:
+        """What is found for the comparison; the replay must not suffer from it."""
         if not self._compare or self._skipped:
-            return
+            return nothing
         try:
-            self._given.keep(output)
-        except Exception as error:  # noqa: BLE001 - the replay must not suffer
+            return look()
+        except Exception as error:  # noqa: BLE001 - then nothing is compared
             self._skipped = f"what the calls give could not be kept: {twins.said(error)}"
+            return nothing
+
+    def _keep(self, output: Any, before: results.Before, roots: results.Roots) -> None:
+        number = len(self._given.calls)
+        wanted = self._plain.calls[number].held if number < len(self._plain.calls) else {}
+        self._given.keep(output, before, holdings.look(roots()), wanted)
 
     def _changed(self, stack: ExitStack, arguments: Arguments) -> Arguments:
         """The arguments of one call; one that cannot be changed is made as it is, and the remedy is refused."""
         for position, step in enumerate(self._steps):
             try:
                 self._apply(position, step, stack, arguments)
-            except NoPlaceError as error:
-                self._refused = self._refused or str(error)
-            except (TypeError, ValueError, RuntimeError, AssertionError, IndexError) as error:
-                self._refused = self._refused or twins.said(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, this is no remedy here
+                said = str(error) if isinstance(error, NoPlaceError) else twins.said(error)
+                self._refused = self._refused or said
         return arguments
 
     def _apply(self, position: int, step: Step, stack: ExitStack, arguments: Arguments) -> None:
@@ -169,10 +199,22 @@ class Remedying(Instrument):
             return outcome
         if not self._skipped:
             try:
-                return replace(outcome, comparison=results.compare(task, self._given, loose=self._loose))
-            except Exception as error:  # noqa: BLE001 - then nothing is known
+                return replace(outcome, comparison=self._compared())
+            except Exception as error:  # noqa: BLE001 - tensors of a kind that cannot be compared
                 self._skipped = f"comparing raised {twins.said(error)}"
         return replace(outcome, comparison=Comparison(skipped=self._skipped))
+
+    def _compared(self) -> Comparison:
+        """State that a step takes out of the frame, or makes a tensor of, is to be otherwise."""
+        aside = [
+            Place.of(one).shown for one in self._steps if one["act"] in ("tensor", "hold") and _is_state(one)
+        ]
+        return results.compare(self._given, self._plain, drew=self._drew, loose=self._loose, aside=aside)
+
+
+def _is_state(step: Step) -> bool:
+    """Whether a step is about something that outlives the call."""
+    return step["root"] == "global" or any(kind != "item" for kind, _ in step["path"])
 
 
 def _check_equal(first: Any, value: Any) -> None:

@@ -54,7 +54,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 _RESULTS: Mapping[bool | None, str] = {
-    True: "each call gives what the uncompiled function gives",
+    True: "each call gives, and writes, what the uncompiled function does",
     False: "not what the uncompiled function gives",
     None: "not compared",
 }
