@@ -29,6 +29,7 @@ from replay.errors import BundleError, MissingError, UsageError
 from replay.recording import InputInfo, StorageSpec, TensorSpec, UserFrame
 from replay.report.stripping import draw_stripped
 from replay.stripping import cutting, renaming, strip, stripping, values
+from replay.stripping.assignments import without_values
 from replay.stripping.comments import without_comments
 from replay.stripping.statistics import metadata_of
 
@@ -397,6 +398,15 @@ def test_any_text_is_stripped_rightly_or_left(text):
     if found is not None:
         assert found.text.count("\n") == text.count("\n")
         compile(found.text, "x", "exec", ast.PyCF_ONLY_AST)
+
+
+def test_what_is_assigned_to_a_dropped_name_goes_from_the_source_too():
+    text = 'A = "Jane Roe"\nB: dict = {\n    "x": "Jane",\n\n}\nC, A = 1, "Roe"\ndef A(): return "x"\nD = A\n'
+    found, left = without_values(text, ["A", "B"])
+    assert found == 'A = ...\nB: dict = (...\n\n\n)\nC, A = ...\ndef A(): return "x"\nD = A\n'
+    assert left == {"A"}
+    ast.parse(found)
+    assert without_values("def f(:\nA = 1", ["A", "Z"]) == ("def f(:\nA = 1", {"A"})
 
 
 # --- texts of values

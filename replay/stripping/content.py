@@ -16,6 +16,7 @@ from replay.contents import texts
 from replay.errors import UsageError
 from replay.recording import Environment, ErrorInfo, InputInfo, Manifest, Missing, StorageSpec, Substitution
 from replay.stripping import cutting, statistics, values
+from replay.stripping.assignments import without_values
 from replay.stripping.comments import unchanged, without_comments
 from replay.stripping.renaming import Renaming, renaming_for
 from replay.torch_adapter.environment import variables_to_set
@@ -87,7 +88,9 @@ class Stripping:
             comments, docstrings = comments + bare.comments, docstrings + bare.documented
             self._lines |= bare.lines
             self._docstrings |= bare.docstrings - {""}
-            self._sources[self._rename(file)] = self._rename_in_code(bare.text)
+            text, left = without_values(bare.text, self.wanted.globals)
+            self.kept += [f"the source of {name} in {file}" for name in sorted(left)]
+            self._sources[self._rename(file)] = self._rename_in_code(text)
         if comments or docstrings:
             what = [_count(comments, "comment"), _count(docstrings, "docstring")]
             self.removed.append(" and ".join(one for one in what if not one.startswith("0 ")))
