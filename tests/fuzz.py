@@ -47,7 +47,7 @@ from replay.report.privacy import draw_privacy
 from replay.report.sources import SourceRow, draw_source, draw_source_list
 
 ROOT = Path(__file__).parent.parent
-SECONDS = 20.0  # that one file may take
+SECONDS = 20.0  # of processor time that one file may take
 MEMORY = 3 << 30  # bytes of address space for the whole run
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -445,13 +445,13 @@ def limited() -> Iterator[None]:
     def stop(signum: int, frame: Any) -> None:
         raise TooSlowError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass

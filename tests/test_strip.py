@@ -6,8 +6,10 @@ import ast
 import importlib
 import io
 import json
+import marshal
 import pickle
 import re
+import struct
 import sys
 import textwrap
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from hypothesis import strategies as st
 from replay import fingerprint, shipping
 from replay.bundle import BundleWriter, load
 from replay.cli.application import application
-from replay.contents.imports import imports_of
+from replay.contents.imports import imports_in, imports_of
 from replay.errors import BundleError, MissingError, UsageError
 from replay.recording import InputInfo, StorageSpec, TensorSpec, UserFrame
 from replay.report.stripping import draw_stripped
@@ -436,6 +438,23 @@ def mapped(value):
     if isinstance(value, list):
         return [mapped(one) for one in value]
     return {mapped(key): mapped(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def test_bytecode_of_this_python_gets_other_names_too_and_of_another_is_told():
+    code = compile("x = 'by annika'", "/home/annika/x.py", "exec")
+    step = ("make_marshalled", ((3, 11), marshal.dumps(code), "x"))
+    data = b"\x80\x04" + b"".join(
+        (
+            *(b"\x8c" + bytes([len(one)]) + one for one in (b"replay.shipping.codes", step[0].encode())),
+            b"\x93K\x03K\x0b\x86B" + struct.pack("<I", len(step[1][1])) + step[1][1] + b"\x8c\x01x\x87R.",
+        )
+    )
+    change = lambda text: text.replace("annika", "user")
+    assert values.rewritten(data, change, "x") == data
+    made = values.rewritten(data, change, "x", bytecode=True)
+    assert b"annika" not in made
+    assert b"/home/user/x.py" in made
+    assert imports_in(made, [], "x").code[0].kind == "bytecode"
 
 
 def test_values_that_cannot_be_read_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -98,7 +99,9 @@ class Stripping:
     def _strip_values(self) -> None:
         if VALUES not in self.bundle.manifest.entries:
             return
-        self._values = values.rewritten(self._cut(self.bundle.values()), self._change, self.bundle.path)
+        own = _is_this_python(self.bundle.manifest.environment)
+        data = self._cut(self.bundle.values())
+        self._values = values.rewritten(data, self._change, self.bundle.path, bytecode=own)
         for user in self._renaming.users:
             if user.encode() in self._values:
                 self.kept.append(
@@ -241,6 +244,12 @@ class Stripping:
             and not giveaways.tokens_in(value.encode("utf-8", "replace"))
         }
         return replace(found, platform="", cpu="", variables=variables)
+
+
+def _is_this_python(found: Environment) -> bool:
+    """Whether bytecode of the recording is of the form that this Python writes."""
+    here = platform.python_implementation(), ".".join(platform.python_version_tuple()[:2])
+    return (found.implementation, ".".join(found.python.split(".")[:2])) == here
 
 
 def _needed_variables(found: Environment) -> list[str]:
