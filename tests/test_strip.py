@@ -276,6 +276,15 @@ def test_nothing_is_written_over_without_force_and_the_original_never(original, 
         strip(original, tmp_path, check=False)
 
 
+def test_a_directory_that_refuses_is_an_error_with_advice(original, monkeypatch):
+    def refused(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(stripping.tempfile, "TemporaryDirectory", refused)
+    with pytest.raises(BundleError, match="Permission denied; name a file elsewhere with -o"):
+        strip(original, check=False)
+
+
 def test_a_failure_on_the_way_leaves_nothing(original, monkeypatch):
     monkeypatch.setattr(stripping, "run", lambda *arguments, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
