@@ -1,8 +1,9 @@
 """Hostile files by the thousand: `python tests/fuzz.py --count 100000 --seed 0`. No test; test_fuzz.py takes a part.
 
 A file is a bundle that was damaged blindly, or forged: changed inside and signed again, so that what lies behind
-the digests is reached. Looking at it (load, verify, inspect, --imports, source, diff) must give a BundleError or a
-correct read; nothing else may be raised, nothing may hang, take much memory or print a control character.
+the digests is reached. Looking at it (load, verify, inspect, --imports, --privacy, source, diff) must give a
+BundleError or a correct read; nothing else may be raised, nothing may hang, take much memory or print a control
+character.
 
 Needs a Unix system: time and memory are limited by signals and rlimits.
 """
@@ -36,15 +37,17 @@ from replay.bundle import Bundle, layout, load
 from replay.bundle.archive import Record, directory, end_records, local_header
 from replay.contents.differences import differences
 from replay.contents.imports import imports_of
+from replay.contents.privacy import privacy_of
 from replay.errors import BundleError
 from replay.report.differences import draw_differences
 from replay.report.imports import draw_imports
 from replay.report.inspection import draw_inspection
-from replay.report.plain import differences_json, imports_json, manifest_json
+from replay.report.plain import differences_json, imports_json, manifest_json, privacy_json
+from replay.report.privacy import draw_privacy
 from replay.report.sources import SourceRow, draw_source, draw_source_list
 
 ROOT = Path(__file__).parent.parent
-SECONDS = 20.0  # that one file may take
+SECONDS = 20.0  # of processor time that one file may take
 MEMORY = 3 << 30  # bytes of address space for the whole run
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -383,8 +386,8 @@ def content(bundle: Bundle) -> tuple[Any, ...]:
     )
 
 
-def look(path: Path, reference: Bundle) -> str:
-    """All ways to look at a file: what would be printed, together."""
+def look(path: Path, reference: Bundle, *, secrets: bool = False) -> str:
+    """All ways to look at a file: what would be printed, together. `secrets`: --privacy too, which takes longest."""
     stream = io.StringIO()
     with load(path) as bundle:
         content(bundle)
@@ -401,15 +404,19 @@ def look(path: Path, reference: Bundle) -> str:
         draw_source_list(bundle.path, rows, stream)
         for entry in list(sources.values())[:3]:
             draw_source(bundle.source(entry), stream)
+        if secrets:
+            leaving = privacy_of(bundle)
+            draw_privacy(leaving, stream)
+            stream.write(privacy_json(leaving))
     return stream.getvalue().replace("\t", "")
 
 
-def judge(data: bytes, kind: str, path: Path, parts: Parts, reference: Bundle) -> str:
+def judge(data: bytes, kind: str, path: Path, parts: Parts, reference: Bundle, secrets: bool = False) -> str:
     """`read` or `refused`. Raises Finding for anything else that comes of looking at the file."""
     path.write_bytes(data)
     try:
         with limited():
-            text = look(path, reference)
+            text = look(path, reference, secrets=secrets)
     except BundleError as error:
         message = str(error)
         if not message.startswith(f"{path}: ") or message.count("\n") > 1:
@@ -438,13 +445,13 @@ def limited() -> Iterator[None]:
     def stop(signum: int, frame: Any) -> None:
         raise TooSlowError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass
@@ -473,8 +480,9 @@ def campaign(
     first: int = 0,
     keep: Path | None = None,
     heard: Callable[[int], None] = lambda n: None,
+    each: int = 20,
 ) -> Campaign:
-    """Make and judge `count` files; each depends on `seed` and its number alone."""
+    """Make and judge `count` files; each depends on `seed` and its number alone. --privacy looks at one in `each`."""
     paths = seeds(folder)
     known = [take_apart(path) for path in paths]
     found = Campaign(Counter(), [])
@@ -487,7 +495,7 @@ def campaign(
             begun = time.perf_counter()
             data = KINDS[kind](chance, parts)
             try:
-                outcome = judge(data, kind, path, parts, reference)
+                outcome = judge(data, kind, path, parts, reference, number % each == 0)
             except Exception:
                 outcome = "FINDING"
                 found.findings.append((number, kind, traceback.format_exc()))
@@ -506,6 +514,7 @@ def main() -> int:
     options.add_argument("--count", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--first", type=int, default=0, help="the number of the first file")
+    options.add_argument("--each", type=int, default=20, help="--privacy looks at one file in so many")
     options.add_argument("--keep", type=Path, help="a folder for the files of findings")
     given = options.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -518,7 +527,13 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         found = campaign(
-            given.count, given.seed, Path(folder), first=given.first, keep=given.keep, heard=heard
+            given.count,
+            given.seed,
+            Path(folder),
+            first=given.first,
+            keep=given.keep,
+            heard=heard,
+            each=given.each,
         )
     report(found, given.count, time.monotonic() - begun)
     return 1 if found.findings else 0

@@ -76,6 +76,19 @@ def test_a_real_recording_raises_no_alarm_and_is_read_to_its_end(path):
     assert [one for one in found.names if one.group == "replay" and one.called]
 
 
+def test_no_kind_of_object_that_the_writer_ships_raises_an_alarm(tmp_path):
+    target = tmp_path / "plain.pkl"
+    words = [sys.executable, "cargo_dump.py", "plain", str(target)]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    subprocess.run(words, cwd=ROOT / "tests", env=environment, check=True, timeout=120, capture_output=True)
+    cases = pickle.loads(target.read_bytes())
+    assert len(cases) > 30
+    for name, case in cases.items():
+        found = found_in(case["values"], case["modules"])
+        assert (found.alarms, found.unread) == ((), ""), name
+
+
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize(
     ("call", "expected"),

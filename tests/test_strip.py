@@ -6,8 +6,10 @@ import ast
 import importlib
 import io
 import json
+import marshal
 import pickle
 import re
+import struct
 import sys
 import textwrap
 from contextlib import contextmanager
@@ -24,11 +26,12 @@ from hypothesis import strategies as st
 from replay import fingerprint, shipping
 from replay.bundle import BundleWriter, load
 from replay.cli.application import application
-from replay.contents.imports import imports_of
+from replay.contents.imports import imports_in, imports_of
 from replay.errors import BundleError, MissingError, UsageError
 from replay.recording import InputInfo, StorageSpec, TensorSpec, UserFrame
 from replay.report.stripping import draw_stripped
 from replay.stripping import cutting, renaming, strip, stripping, values
+from replay.stripping.assignments import without_values
 from replay.stripping.comments import without_comments
 from replay.stripping.statistics import metadata_of
 
@@ -273,6 +276,15 @@ def test_nothing_is_written_over_without_force_and_the_original_never(original, 
         strip(original, tmp_path, check=False)
 
 
+def test_a_directory_that_refuses_is_an_error_with_advice(original, monkeypatch):
+    def refused(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(stripping.tempfile, "TemporaryDirectory", refused)
+    with pytest.raises(BundleError, match="Permission denied; name a file elsewhere with -o"):
+        strip(original, check=False)
+
+
 def test_a_failure_on_the_way_leaves_nothing(original, monkeypatch):
     monkeypatch.setattr(stripping, "run", lambda *arguments, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -399,6 +411,15 @@ def test_any_text_is_stripped_rightly_or_left(text):
         compile(found.text, "x", "exec", ast.PyCF_ONLY_AST)
 
 
+def test_what_is_assigned_to_a_dropped_name_goes_from_the_source_too():
+    text = 'A = "Jane Roe"\nB: dict = {\n    "x": "Jane",\n\n}\nC, A = 1, "Roe"\ndef A(): return "x"\nD = A\n'
+    found, left = without_values(text, ["A", "B"])
+    assert found == 'A = ...\nB: dict = (...\n\n\n)\nC, A = ...\ndef A(): return "x"\nD = A\n'
+    assert left == {"A"}
+    ast.parse(found)
+    assert without_values("def f(:\nA = 1", ["A", "Z"]) == ("def f(:\nA = 1", {"A"})
+
+
 # --- texts of values
 
 
@@ -426,6 +447,23 @@ def mapped(value):
     if isinstance(value, list):
         return [mapped(one) for one in value]
     return {mapped(key): mapped(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def test_bytecode_of_this_python_gets_other_names_too_and_of_another_is_told():
+    code = compile("x = 'by annika'", "/home/annika/x.py", "exec")
+    step = ("make_marshalled", ((3, 11), marshal.dumps(code), "x"))
+    data = b"\x80\x04" + b"".join(
+        (
+            *(b"\x8c" + bytes([len(one)]) + one for one in (b"replay.shipping.codes", step[0].encode())),
+            b"\x93K\x03K\x0b\x86B" + struct.pack("<I", len(step[1][1])) + step[1][1] + b"\x8c\x01x\x87R.",
+        )
+    )
+    change = lambda text: text.replace("annika", "user")
+    assert values.rewritten(data, change, "x") == data
+    made = values.rewritten(data, change, "x", bytecode=True)
+    assert b"annika" not in made
+    assert b"/home/user/x.py" in made
+    assert imports_in(made, [], "x").code[0].kind == "bytecode"
 
 
 def test_values_that_cannot_be_read_are_refused(tmp_path):

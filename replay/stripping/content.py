@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from replay.contents import texts
 from replay.errors import UsageError
 from replay.recording import Environment, ErrorInfo, InputInfo, Manifest, Missing, StorageSpec, Substitution
 from replay.stripping import cutting, statistics, values
+from replay.stripping.assignments import without_values
 from replay.stripping.comments import unchanged, without_comments
 from replay.stripping.renaming import Renaming, renaming_for
 from replay.torch_adapter.environment import variables_to_set
@@ -87,7 +89,9 @@ class Stripping:
             comments, docstrings = comments + bare.comments, docstrings + bare.documented
             self._lines |= bare.lines
             self._docstrings |= bare.docstrings - {""}
-            self._sources[self._rename(file)] = self._rename_in_code(bare.text)
+            text, left = without_values(bare.text, self.wanted.globals)
+            self.kept += [f"the source of {name} in {file}" for name in sorted(left)]
+            self._sources[self._rename(file)] = self._rename_in_code(text)
         if comments or docstrings:
             what = [_count(comments, "comment"), _count(docstrings, "docstring")]
             self.removed.append(" and ".join(one for one in what if not one.startswith("0 ")))
@@ -95,7 +99,9 @@ class Stripping:
     def _strip_values(self) -> None:
         if VALUES not in self.bundle.manifest.entries:
             return
-        self._values = values.rewritten(self._cut(self.bundle.values()), self._change, self.bundle.path)
+        own = _is_this_python(self.bundle.manifest.environment)
+        data = self._cut(self.bundle.values())
+        self._values = values.rewritten(data, self._change, self.bundle.path, bytecode=own)
         for user in self._renaming.users:
             if user.encode() in self._values:
                 self.kept.append(
@@ -238,6 +244,12 @@ class Stripping:
             and not giveaways.tokens_in(value.encode("utf-8", "replace"))
         }
         return replace(found, platform="", cpu="", variables=variables)
+
+
+def _is_this_python(found: Environment) -> bool:
+    """Whether bytecode of the recording is of the form that this Python writes."""
+    here = platform.python_implementation(), ".".join(platform.python_version_tuple()[:2])
+    return (found.implementation, ".".join(found.python.split(".")[:2])) == here
 
 
 def _needed_variables(found: Environment) -> list[str]:

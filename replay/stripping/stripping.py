@@ -68,8 +68,8 @@ def strip(
             (drop_globals,) if isinstance(drop_globals, str) else tuple(drop_globals),
             drop_calls,
         )
-        with tempfile.TemporaryDirectory(prefix=".strip-", dir=target.parent) as folder:
-            stripping = Stripping(opened, wanted).prepare()
+        stripping = Stripping(opened, wanted).prepare()
+        with _folder_beside(target) as folder:
             made = stripping.write(Path(folder), _NOT_CHECKED)
             removed, kept = tuple(stripping.removed), tuple(stripping.kept)
             checked: Checked = _checked(made, opened, options) if check else ("unchecked", None, "")
@@ -106,6 +106,15 @@ def _told(  # noqa: PLR0917 - one caller, in this order
             reason=reason,
             left=privacy_of(made),
         )
+
+
+def _folder_beside(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """Where the new file is made, on the disk where it will be."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=".strip-", dir=target.parent)
+    except OSError as error:
+        why = error.strerror or error
+        raise BundleError(f"{target}: cannot be written: {why}; name a file elsewhere with -o") from error
 
 
 def _target(original: Path, out: str | os.PathLike[str] | None, *, force: bool) -> Path:
