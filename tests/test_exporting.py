@@ -26,7 +26,7 @@ from replay.exporting.tensors import Tensors
 from replay.exporting.texts import File
 from replay.exporting.transcript import Transcript
 from replay.exporting.values import Values
-from replay.findings.export import Check, Excerpt, Program
+from replay.findings.export import Check, Excerpt, Program, Step
 from replay.replayer import observe
 from replay.torch_adapter.keyed import Keys, on_cpu
 from replay.torch_adapter.tensors import TensorCollector
@@ -149,8 +149,11 @@ PROGRAM = Program(
     rebuilds=True,
     settings=('torch._inductor.config.cpp.inject = "yes"',),
     values=("x = torch.randn(2, 3)",),
-    contexts=("torch.no_grad()",),
-    calls=("compiled = torch.compile(g)", "compiled(x)"),
+    steps=(
+        Step("compiled = torch.compile(g)"),
+        Step("compiled(x)", ("torch.no_grad()",)),
+        Step("compiled(x + 1)", ("torch.no_grad()",)),
+    ),
     variables={"TORCHINDUCTOR_MAX_AUTOTUNE": "1"},
     seeded=True,
 )
@@ -161,7 +164,8 @@ def test_a_file_has_its_parts_in_order_and_is_as_ruff_formats_it():
     assert formatted(text)
     marks = ("os.environ", "import math", "GAIN = 3\nLOSS", "def f", "def g", "def rebuild", "manual_seed")
     places = [
-        text.index(one) for one in (*marks, "inject", "with torch.no_grad():\n    compiled", "# Expected")
+        text.index(one)
+        for one in (*marks, "inject", "with torch.no_grad():\n    compiled(x)\n    compiled", "# Exp")
     ]
     assert places == sorted(places)
     assert ast.get_docstring(ast.parse(text)) == 'One.\n\nIt says """no""".'

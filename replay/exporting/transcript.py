@@ -43,6 +43,7 @@ class Transcript:
     order: list[str] = field(default_factory=list)  # files, by when their first excerpt was complete
     early: list[str] = field(default_factory=list)  # statements that come before the code
     statements: list[str] = field(default_factory=list)
+    globals: dict[str, list[str]] = field(default_factory=dict)  # those of `statements` that make each
     known: dict[int, ast.expr] = field(
         default_factory=dict
     )  # objects that have a variable, or a place in one

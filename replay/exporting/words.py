@@ -19,7 +19,7 @@ _ADVICE = ("from user code:", "Set TORCHDYNAMO_VERBOSE=1", "For more details abo
 def head(manifest: Manifest, program: Program, check: Check | None) -> list[str]:
     """The lines of the docstring. `check`: None while the file is still to be run."""
     frame, made = manifest.frame, manifest.environment
-    kind = "A recompilation" if manifest.error is None else _last(manifest.error.type)
+    kind = _last(manifest.error.type) if manifest.error is not None else f"A {manifest.event}"
     what = f"{kind} of {frame.function} under torch.compile, made of a recording."
     where = f"{PurePath(frame.file).name}, line {frame.first_line}"
     lines = [printable(what), "", *_wrapped(_verdict(check))]
@@ -38,6 +38,8 @@ def head(manifest: Manifest, program: Program, check: Check | None) -> list[str]
 def foot(manifest: Manifest) -> list[str]:
     """The lines of the comment at the end: what is expected."""
     error = manifest.error
+    if error is None and manifest.event == "success":
+        return ["Expected: the frame compiles and runs."]
     if error is None:
         told = "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because this failed:"
         return [told, "", *_lines(manifest.reason.partition("\n")[0].partition("  #")[0])]
@@ -61,7 +63,7 @@ def _lines(message: str) -> list[str]:
     text = message.rstrip().split("\n")
     end = next((at for at, line in enumerate(text) if line.strip().startswith(_ADVICE)), len(text))
     lines = [part for line in text[:end] for part in _folded(printable(line.rstrip()))]
-    while not lines[-1] or lines[-1].strip() == "Developer debug context:":
+    while lines and lines[-1].strip() in ("", "Developer debug context:"):
         lines.pop()
     return lines[:LINES] + (["..."] if len(lines) > LINES else [])
 
