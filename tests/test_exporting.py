@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from programs import ROOT, imported, python, recorded, write
 
 import replay
+from replay import isolation
 from replay.cli import main
 from replay.errors import UsageError
-from replay.exporting import expressions, texts, words
+from replay.exporting import expressions, making, texts, words
 from replay.exporting.checking import identity
 from replay.exporting.layout import render, render_notebook
 from replay.exporting.tensors import Tensors
@@ -586,21 +587,21 @@ def test_the_command_writes_a_file_that_is_verified(tmp_path):
     assert "replay" not in [name for node in ast.walk(ast.parse(text)) for name in getattr(node, "names", ())]
 
 
-def test_a_file_that_fails_otherwise_is_not_written_unless_asked_for(tmp_path, monkeypatch):
-    from replay.exporting import making
+OTHER = "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))"
 
-    def other(target, request, **settings):
-        if target == making.TARGET:
-            request = {
-                **request,
-                "text": "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))",
-            }
-        from replay import isolation
 
-        return isolation.call(target, request, **settings)
+def test_a_file_that_fails_otherwise_is_not_written_unless_asked_for(tmp_path):
+    answers = []
 
-    with pytest.raises(UsageError, match=r"not verified.*--unverified"):
-        replay.export(MISMATCH, tmp_path / "repro.py", call=other)
+    def call(target, request, **settings):
+        if target != making.TARGET:
+            return isolation.call(target, request, **settings)
+        if not answers:
+            answers.append(isolation.call(target, {**request, "text": OTHER}, **settings))
+        return answers[0]
+
+    with pytest.raises(UsageError, match=r"not verified \(nothing was recorded of it.*--unverified"):
+        replay.export(MISMATCH, tmp_path / "repro.py", call=call)
     assert not list(tmp_path.iterdir())
-    made = replay.export(MISMATCH, tmp_path / "repro.py", unverified=True, call=other)
+    made = replay.export(MISMATCH, tmp_path / "repro.py", unverified=True, call=call)
     assert not made.verified and "NOT VERIFIED" in (tmp_path / "repro.py").read_text()

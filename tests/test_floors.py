@@ -119,6 +119,7 @@ STAIRS = {
     0: ["errors", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
+    5: ["script", "exporting"],
     6: ["report", "filing"],
     7: ["cli", "__main__"],
 }
