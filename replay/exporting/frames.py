@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -247,8 +248,6 @@ def _lower(name: str) -> str:
 
 def _sorted(transcript: Transcript) -> Iterator[str]:
     """Imports as linters sort them, in three groups: future, standard library, others."""
-    import sys
-
     found = sorted(set(transcript.imports.values()), key=lambda one: (not one.startswith("import"), one))
     if any(transcript.files[name].annotations_are_texts for name in transcript.order):
         yield "from __future__ import annotations"

@@ -42,7 +42,7 @@ def foot(manifest: Manifest) -> list[str]:
         return ["Expected: the frame compiles and runs."]
     if error is None:
         told = "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because this failed:"
-        return [told, "", *_lines(manifest.reason.partition("\n")[0].partition("  #")[0])]
+        return [told, "", *_lines(manifest, manifest.reason.partition("\n")[0].partition("  #")[0])]
     silent = {
         "graph_break": "Expected: no error, but this graph break (TORCH_LOGS=graph_breaks shows it):",
         "accuracy": "Expected: numbers that differ from those of uncompiled code. When it was recorded:",
@@ -50,7 +50,7 @@ def foot(manifest: Manifest) -> list[str]:
     told = silent.get(manifest.event, "Expected:")
     if manifest.event == "failure" and manifest.config.get("dynamo.suppress_errors"):
         told = "Expected: no error, because suppress_errors hides this one (torch logs it):"
-    return [told, "", *_lines(f"{error.type}: {error.message}")]
+    return [told, "", *_lines(manifest, f"{error.type}: {error.message}")]
 
 
 def printable(text: str) -> str:
@@ -58,8 +58,13 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text.expandtabs(4))
 
 
-def _lines(message: str) -> list[str]:
-    """A message's lines, up to where torch begins to quote the program and to give advice."""
+def _lines(manifest: Manifest, message: str) -> list[str]:
+    """A message's lines, up to where torch begins to quote the program and to give advice.
+
+    The program's files stand without their directories, which may be named after a person.
+    """
+    for name in sorted(manifest.sources, key=len, reverse=True):
+        message = message.replace(name, PurePath(name).name)
     text = message.rstrip().split("\n")
     end = next((at for at, line in enumerate(text) if line.strip().startswith(_ADVICE)), len(text))
     lines = [part for line in text[:end] for part in _folded(printable(line.rstrip()))]
