@@ -19,7 +19,8 @@ _ADVICE = ("from user code:", "Set TORCHDYNAMO_VERBOSE=1", "For more details abo
 def head(manifest: Manifest, program: Program, check: Check | None) -> list[str]:
     """The lines of the docstring. `check`: None while the file is still to be run."""
     frame, made = manifest.frame, manifest.environment
-    kind = _last(manifest.error.type) if manifest.error is not None else f"A {manifest.event}"
+    silent = {"recompile": "A recompilation", "success": "A success"}
+    kind = silent[manifest.event] if manifest.error is None else _last(manifest.error.type)
     what = f"{kind} of {frame.function} under torch.compile, made of a recording."
     where = f"{PurePath(frame.file).name}, line {frame.first_line}"
     lines = [printable(what), "", *_wrapped(_verdict(check))]
