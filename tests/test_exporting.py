@@ -386,6 +386,16 @@ USER = """
             return self.two(self.one(x)).view(7, 7)
 
 
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used = nn.Linear(3, 3)
+            self.unused = nn.Linear(700, 700)
+
+        def forward(self, x):
+            return self.used(x).view(7, 7)
+
+
     def closed(options, pair):
         scale = options.scale
 
@@ -423,6 +433,19 @@ USER = """
         torch.compile(Layer(4, 1).eval(), backend="eager")(torch.randn(2, 4))
 
 
+    def run_half():
+        torch.compile(Half(), backend="eager")(torch.randn(2, 3))
+
+
+    def inner_too(model, weight, x):
+        return (model(x) @ weight).view(7, 7)
+
+
+    def run_aliases():
+        model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+        compiled(inner_too)(model, model[0].weight, torch.ones(2, 3))
+
+
     def run_tied():
         model = Tied()
         model.mode = "eval"
@@ -438,7 +461,7 @@ USER = """
             compiled(many)(torch.ones(2, 3), Options(Mode.SLOW), Pair(1, 2), torch.relu)
 """
 
-FRAMES = ("closed", "many", "layer", "tied", "generator", "grad")
+FRAMES = ("closed", "many", "layer", "tied", "half", "aliases", "generator", "grad")
 
 
 @pytest.fixture(scope="module")
@@ -500,10 +523,23 @@ def test_a_module_whose_arguments_are_not_known_is_rebuilt_from_its_attributes(p
     assert text.count("def rebuild(") == 1 and ".eval()" in text
 
 
+def test_what_the_recording_left_out_is_left_out_and_said(programs):
+    text = text_of(programs["half"][0][0])
+    assert "half = rebuild(Half, unused=None, used=torch.nn.Linear(3, 3))" in text
+    assert any("leaves out arguments.self.unused" in note for note in programs["half"][0][0].notes)
+
+
 def test_an_object_that_is_met_twice_is_one_object(programs):
     text = text_of(programs["many"][0][0])
     assert text.count("torch.ones(2, 3)") == 1
     assert "Mode.SLOW" in text and "functools.partial(torch.nn.functional.gelu" in text
+
+
+def test_a_part_of_a_module_is_that_part(programs):
+    text = text_of(programs["aliases"][0][0])
+    assert "linear = torch.nn.Linear(3, 3)" in text
+    assert "compiled(model, " in text and text.count("torch.nn.Linear") == 1
+    assert "weight = " not in text or "weight = linear.weight" in text
 
 
 def test_global_state_stands_around_the_call(programs):

@@ -88,7 +88,7 @@ class _Frame:
             steps=tuple(steps),
             variables=settings.variables(manifest),
             seeded=transcript.seeded,
-            notes=tuple(dict.fromkeys(transcript.notes)),
+            notes=tuple(dict.fromkeys([*transcript.notes, *_left_out(manifest)])),
         )
 
     def _calls(self) -> Iterator[Step]:
@@ -232,6 +232,14 @@ def _subject(prepared: Prepared) -> tuple[FunctionType, tuple[Any, dict[str, Any
             "Dynamo made this function, and the one that it resumes is not recorded",
         )
     return chain["function"], chain["arguments"]
+
+
+def _left_out(manifest: Manifest) -> Iterator[str]:
+    """What the recording does without, in one note."""
+    names = [one.name for one in manifest.left_out]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"the recording leaves out {', '.join(names[:3])}{more}: the frame's code does not reach it"
 
 
 def _is_forward(function: FunctionType, first: Any) -> bool:

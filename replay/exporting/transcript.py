@@ -47,9 +47,9 @@ class Transcript:
     known: dict[int, ast.expr] = field(
         default_factory=dict
     )  # objects that have a variable, or a place in one
-    inside: dict[int, int] = field(
+    inside: dict[int, tuple[int, str]] = field(
         default_factory=dict
-    )  # object -> the object that made it, which has no variable
+    )  # object -> what made it, path below that
     met: set[int] = field(default_factory=set)
     again: set[int] = field(default_factory=set)  # met more than once, and not among `shared`
     under_way: list[int] = field(default_factory=list)

@@ -82,7 +82,10 @@ class Values:
         if id(value) in transcript.under_way:
             raise RefusedError(path, "it holds itself, and an expression cannot")
         if id(value) in transcript.inside:
-            transcript.again.add(transcript.inside[id(value)])
+            owner, below = transcript.inside[id(value)]
+            if owner in transcript.known:
+                return expressions.along(transcript.known[owner], below)
+            transcript.again.add(owner)
         elif id(value) in transcript.met:
             transcript.again.add(id(value))
         transcript.met.add(id(value))
@@ -93,7 +96,8 @@ class Values:
         finally:
             transcript.under_way.pop()
         if id(value) in transcript.shared and not isinstance(made, ast.Name):
-            return transcript.bind(value, made, path.rpartition(".")[2])
+            name = path.rpartition(".")[2]
+            return transcript.bind(value, made, type(value).__name__.lower() if name.isdigit() else name)
         return made
 
     def _object(self, value: Any, path: str) -> ast.expr:
