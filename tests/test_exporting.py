@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 from programs import ROOT, imported, python, recorded, write
 
 import replay
+from replay import isolation
 from replay.cli import main
 from replay.errors import UsageError
-from replay.exporting import expressions, texts, words
+from replay.exporting import expressions, making, texts, words
 from replay.exporting.checking import identity
 from replay.exporting.layout import render, render_notebook
 from replay.exporting.tensors import Tensors
 from replay.exporting.texts import File
 from replay.exporting.transcript import Transcript
 from replay.exporting.values import Values
-from replay.findings.export import Check, Excerpt, Program
+from replay.findings.export import Check, Excerpt, Program, Step
 from replay.replayer import observe
 from replay.torch_adapter.keyed import Keys, on_cpu
 from replay.torch_adapter.tensors import TensorCollector
@@ -149,8 +150,11 @@ PROGRAM = Program(
     rebuilds=True,
     settings=('torch._inductor.config.cpp.inject = "yes"',),
     values=("x = torch.randn(2, 3)",),
-    contexts=("torch.no_grad()",),
-    calls=("compiled = torch.compile(g)", "compiled(x)"),
+    steps=(
+        Step("compiled = torch.compile(g)"),
+        Step("compiled(x)", ("torch.no_grad()",)),
+        Step("compiled(x + 1)", ("torch.no_grad()",)),
+    ),
     variables={"TORCHINDUCTOR_MAX_AUTOTUNE": "1"},
     seeded=True,
 )
@@ -161,7 +165,8 @@ def test_a_file_has_its_parts_in_order_and_is_as_ruff_formats_it():
     assert formatted(text)
     marks = ("os.environ", "import math", "GAIN = 3\nLOSS", "def f", "def g", "def rebuild", "manual_seed")
     places = [
-        text.index(one) for one in (*marks, "inject", "with torch.no_grad():\n    compiled", "# Expected")
+        text.index(one)
+        for one in (*marks, "inject", "with torch.no_grad():\n    compiled(x)\n    compiled", "# Exp")
     ]
     assert places == sorted(places)
     assert ast.get_docstring(ast.parse(text)) == 'One.\n\nIt says """no""".'
@@ -381,6 +386,16 @@ USER = """
             return self.two(self.one(x)).view(7, 7)
 
 
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used = nn.Linear(3, 3)
+            self.unused = nn.Linear(700, 700)
+
+        def forward(self, x):
+            return self.used(x).view(7, 7)
+
+
     def closed(options, pair):
         scale = options.scale
 
@@ -418,6 +433,19 @@ USER = """
         torch.compile(Layer(4, 1).eval(), backend="eager")(torch.randn(2, 4))
 
 
+    def run_half():
+        torch.compile(Half(), backend="eager")(torch.randn(2, 3))
+
+
+    def inner_too(model, weight, x):
+        return (model(x) @ weight).view(7, 7)
+
+
+    def run_aliases():
+        model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+        compiled(inner_too)(model, model[0].weight, torch.ones(2, 3))
+
+
     def run_tied():
         model = Tied()
         model.mode = "eval"
@@ -433,7 +461,7 @@ USER = """
             compiled(many)(torch.ones(2, 3), Options(Mode.SLOW), Pair(1, 2), torch.relu)
 """
 
-FRAMES = ("closed", "many", "layer", "tied", "generator", "grad")
+FRAMES = ("closed", "many", "layer", "tied", "half", "aliases", "generator", "grad")
 
 
 @pytest.fixture(scope="module")
@@ -495,10 +523,23 @@ def test_a_module_whose_arguments_are_not_known_is_rebuilt_from_its_attributes(p
     assert text.count("def rebuild(") == 1 and ".eval()" in text
 
 
+def test_what_the_recording_left_out_is_left_out_and_said(programs):
+    text = text_of(programs["half"][0][0])
+    assert "half = rebuild(Half, unused=None, used=torch.nn.Linear(3, 3))" in text
+    assert any("leaves out arguments.self.unused" in note for note in programs["half"][0][0].notes)
+
+
 def test_an_object_that_is_met_twice_is_one_object(programs):
     text = text_of(programs["many"][0][0])
     assert text.count("torch.ones(2, 3)") == 1
     assert "Mode.SLOW" in text and "functools.partial(torch.nn.functional.gelu" in text
+
+
+def test_a_part_of_a_module_is_that_part(programs):
+    text = text_of(programs["aliases"][0][0])
+    assert "linear = torch.nn.Linear(3, 3)" in text
+    assert "compiled(model, " in text and text.count("torch.nn.Linear") == 1
+    assert "weight = " not in text or "weight = linear.weight" in text
 
 
 def test_global_state_stands_around_the_call(programs):
@@ -582,21 +623,21 @@ def test_the_command_writes_a_file_that_is_verified(tmp_path):
     assert "replay" not in [name for node in ast.walk(ast.parse(text)) for name in getattr(node, "names", ())]
 
 
-def test_a_file_that_fails_otherwise_is_not_written_unless_asked_for(tmp_path, monkeypatch):
-    from replay.exporting import making
+OTHER = "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))"
 
-    def other(target, request, **settings):
-        if target == making.TARGET:
-            request = {
-                **request,
-                "text": "import torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))",
-            }
-        from replay import isolation
 
-        return isolation.call(target, request, **settings)
+def test_a_file_that_fails_otherwise_is_not_written_unless_asked_for(tmp_path):
+    answers = []
 
-    with pytest.raises(UsageError, match=r"not verified.*--unverified"):
-        replay.export(MISMATCH, tmp_path / "repro.py", call=other)
+    def call(target, request, **settings):
+        if target != making.TARGET:
+            return isolation.call(target, request, **settings)
+        if not answers:
+            answers.append(isolation.call(target, {**request, "text": OTHER}, **settings))
+        return answers[0]
+
+    with pytest.raises(UsageError, match=r"not verified \(nothing was recorded of it.*--unverified"):
+        replay.export(MISMATCH, tmp_path / "repro.py", call=call)
     assert not list(tmp_path.iterdir())
-    made = replay.export(MISMATCH, tmp_path / "repro.py", unverified=True, call=other)
+    made = replay.export(MISMATCH, tmp_path / "repro.py", unverified=True, call=call)
     assert not made.verified and "NOT VERIFIED" in (tmp_path / "repro.py").read_text()

@@ -21,6 +21,7 @@ from replay.exporting.transcript import RefusedError, Transcript
 from replay.findings.export import Excerpt
 from replay.recorder import frames
 from replay.shipping import Placeholder
+from replay.torch_adapter import anatomy
 
 _ABSENT = object()
 COMPILES = ("torch.compile", "compile")
@@ -142,7 +143,7 @@ class Definitions:
         place = (file.name, excerpt.line)
         if any(one.name == name and one.text == excerpt.text for one in code.values()):
             return  # two files may say the same
-        self._transcript.take(name, f"{file.name}:{excerpt.line}")
+        self._transcript.take(name, file.name)
         if place in code:
             return
         code[place] = excerpt  # before what it needs, which may need it
@@ -153,9 +154,11 @@ class Definitions:
             self._attached(file, other, namespace)
 
     def _attached(self, file: File, node: ast.stmt, namespace: Mapping[str, Any]) -> None:
+        """A statement that is wanted for what it does."""
         excerpt = file.excerpt(node, f"{getattr(node, 'name', '')}@{node.lineno}")
-        self._names(file, excerpt.text, namespace)
-        self._transcript.add(excerpt)
+        if (file.name, excerpt.line) not in self._transcript.code:
+            self._transcript.add(excerpt)
+            self._names(file, excerpt.text, namespace)
 
     def _names(self, file: File, text: str, namespace: Mapping[str, Any]) -> None:
         """Everything that a text names."""
@@ -164,6 +167,10 @@ class Definitions:
                 raise RefusedError(file.name, f"a function in it imports {module}, a module of the program")
         for name in texts.free_names(text):
             self._name(file, name, namespace, text)
+        for operators in sorted(texts.namespaces(text)):
+            for other in self._transcript.files.values():
+                for node in other.operators(operators):
+                    self._attached(other, node, namespace if other is file else {})
 
     def _name(self, file: File, name: str, namespace: Mapping[str, Any], text: str) -> None:
         """One global name. What neither the globals nor the text have is unknown to Python too, until it runs."""
@@ -176,12 +183,20 @@ class Definitions:
         elif value is not _ABSENT and not isinstance(value, Placeholder) and not _says(node, value):
             self._data(file, node, name, namespace, text)
         elif node is not None:
-            self._statement(file, node, name, namespace)
+            self._lines(file, name, namespace)
+
+    def _lines(self, file: File, name: str, namespace: Mapping[str, Any]) -> None:
+        """The user's own lines for a name."""
+        for one in file.binders(name):
+            self._statement(file, one, name, namespace)
 
     def _data(
         self, file: File, node: ast.stmt | None, name: str, namespace: Mapping[str, Any], text: str
     ) -> None:
         """A global that is written anew; by the user's own line where no expression makes it (a logger, say)."""
+        if node is not None and _is_a_librarys(namespace[name]):
+            self._lines(file, name, namespace)
+            return
         before = self._transcript.copy()
         try:
             self._global(file, name, namespace[name], early=name in texts.names_at_definition(text))
@@ -189,7 +204,7 @@ class Definitions:
             if not isinstance(node, (ast.Assign, ast.AnnAssign)):
                 raise
             self._transcript.put_back(before)
-            self._statement(file, node, name, namespace)
+            self._lines(file, name, namespace)
 
     def _import(self, file: File, node: ast.stmt, name: str, value: Any, text: str) -> None:
         """A name that the file imports: from an installed package as it stands, from the program what it leads to."""
@@ -197,7 +212,9 @@ class Definitions:
         if statement is not None:
             self._keep(name, statement)
         elif value is _ABSENT or isinstance(value, Placeholder):
-            raise RefusedError(name, f"{file.name} imports it from the program, and the recording has it not")
+            if name in texts.names_at_definition(text):
+                raise RefusedError(name, f"{file.name} imports it, and the recording does not have it")
+            self._transcript.notes.append(f"{name} is left out: the frame's code does not reach it")
         elif isinstance(value, ModuleType):
             self._module(name, value, text)
         else:
@@ -244,21 +261,37 @@ class Definitions:
 
         `early`: the code needs it as soon as it is defined.
         """
-        owner = f"{name} of {file.name}"
-        if self._transcript.taken.get(name) == owner:
+        statements, made_by = self._transcript.statements, self._transcript.globals
+        if self._transcript.taken.get(name) == file.name:
+            if early:
+                self._hurry(name)
             return
-        statements = self._transcript.statements
         first = len(statements)
         made = self._transcript.known.get(id(value)) or self._write(value, name)
         if isinstance(made, ast.Name) and made.id == name:
             return
-        self._transcript.take(name, owner)
+        self._transcript.take(name, file.name)
         statements.append(expressions.assigned(name, made))
+        made_by[name] = statements[first:]
         if early:
-            self._transcript.early += statements[first:]
-            del statements[first:]
+            self._hurry(name)
         self._transcript.known.setdefault(id(value), ast.Name(name))
         self._transcript.alive.append(value)
+
+    def _hurry(self, name: str) -> None:
+        """Have what makes a global stand before the code."""
+        for one in self._transcript.globals.pop(name, ()):
+            if one in self._transcript.statements:
+                self._transcript.statements.remove(one)
+                self._transcript.early.append(one)
+
+
+def _is_a_librarys(value: Any) -> bool:
+    """Whether it is an object of an installed class that is no module, tensor or container: a path, a logger."""
+    kind = type(value)
+    if anatomy.is_tensor(value) or anatomy.is_module(value) or isinstance(value, (type, FunctionType)):
+        return False
+    return kind.__module__ not in ("builtins", "types", "torch") and not naming.is_users(kind.__module__)
 
 
 def _is_other(node: ast.stmt, value: Any) -> bool:

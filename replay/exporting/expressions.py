@@ -26,6 +26,13 @@ def dotted(path: str) -> ast.expr:
     return found
 
 
+def along(owner: ast.expr, path: str) -> ast.expr:
+    """What is found along a path below an object: ".blocks.0.weight" is `owner.blocks[0].weight`."""
+    for part in path.split(".")[1:]:
+        owner = ast.Subscript(owner, literal(int(part))) if part.isdigit() else ast.Attribute(owner, part)
+    return owner
+
+
 def call(
     function: str | ast.expr,
     positional: Iterable[ast.expr] = (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -14,7 +15,7 @@ from replay.exporting.tensors import Tensors
 from replay.exporting.texts import File
 from replay.exporting.transcript import RefusedError, Transcript
 from replay.exporting.values import Values
-from replay.findings.export import Excerpt, Program
+from replay.findings.export import Excerpt, Program, Step
 from replay.recorder import frames
 from replay.recorder.reach import ATOMS
 from replay.recording import Manifest
@@ -25,6 +26,8 @@ from replay.torch_adapter.keyed import Keys, on_cpu
 
 PASSES = 5
 """An object that is met twice gets a variable in the next pass; what it holds may be met twice only then."""
+BACKWARD = "output.backward(torch.ones_like(output))"
+"""As a replay does it: with a gradient of ones."""
 CHECKED = "actual"
 """The variable of the compiled frame's output, where it is held against the uncompiled frame's."""
 
@@ -48,6 +51,17 @@ def transcribe(prepared: Prepared, keys: Keys, *, exact: bool) -> Program:
     raise RefusedError("its values", "they hold each other in too many ways")
 
 
+def backward_of(output: Any) -> tuple[str, ...]:
+    """The statements that differentiate this output in place of BACKWARD, which is for one tensor."""
+    if anatomy.is_tensor(output):
+        return ("output.backward()",) if output.numel() == 1 and not output.is_complex() else (BACKWARD,)
+    leaves = "torch.utils._pytree.tree_leaves(output)"
+    return (
+        f"outputs = [one for one in {leaves} if isinstance(one, torch.Tensor) and one.requires_grad]",
+        "torch.autograd.backward(outputs, [torch.ones_like(one) for one in outputs])",
+    )
+
+
 class _Frame:
     """One pass over one frame."""
 
@@ -62,8 +76,8 @@ class _Frame:
         transcript, manifest = self.transcript, self.manifest
         transcript.need("torch")
         entry = self.root.get("entry")
-        calls = list(self._calls() if entry is None else self._entry(entry))
-        chosen, contexts = settings.of(transcript, self.values, manifest, self.root)
+        steps = list(self._calls() if entry is None else self._entry(entry))
+        chosen = settings.of(transcript, self.values, manifest, self.root)
         return Program(
             imports=tuple(_sorted(transcript)),
             early=tuple(transcript.early),
@@ -71,19 +85,19 @@ class _Frame:
             rebuilds=transcript.rebuilds,
             settings=tuple(chosen),
             values=tuple(transcript.statements),
-            contexts=tuple(contexts),
-            calls=tuple(calls),
+            steps=tuple(steps),
             variables=settings.variables(manifest),
             seeded=transcript.seeded,
-            notes=tuple(dict.fromkeys(transcript.notes)),
+            notes=tuple(dict.fromkeys([*transcript.notes, *_left_out(manifest)])),
         )
 
-    def _calls(self) -> Iterator[str]:
+    def _calls(self) -> Iterator[Step]:
         callee, owner, compiled = self._callee()
-        yield from compiled
+        yield from map(Step, compiled)
         for call in self.root["calls"] if self.function is self.root["function"] else ():
             yield from self._earlier(call, callee, owner)
-        yield from self._last(callee, owner)
+        contexts = settings.contexts(self.manifest.state)
+        yield from (Step(one, contexts) for one in self._last(callee, owner))
 
     def _callee(self) -> tuple[ast.expr, bool, list[str]]:
         """What is called, whether it is bound to the first argument, and the statement that compiles it."""
@@ -119,20 +133,19 @@ class _Frame:
             found["options"] = self.values.write(options, "options")
         return found
 
-    def _earlier(self, call: Mapping[str, Any], callee: ast.expr, owner: bool) -> Iterator[str]:
+    def _earlier(self, call: Mapping[str, Any], callee: ast.expr, owner: bool) -> Iterator[Step]:
         """A call that compiled the frame before, with what it saw."""
-        if call.get("state"):
-            raise RefusedError("an earlier call", "it was made under global state of its own")
+        changed = dict(call.get("state") or {})
+        if changed.keys() - settings.IN_CONTEXTS:
+            names = ", ".join(sorted(changed.keys() - settings.IN_CONTEXTS))
+            raise RefusedError("an earlier call", f"it was made under other global state ({names})")
+        state = {**self.manifest.state, **changed, "grad_enabled": bool(call["grad"])}
         before, after = self._as_then(call.get("before") or {})
-        yield from before
+        yield from map(Step, before)
         positional, keywords = call["arguments"]
         made = self._call(callee, positional[1:] if owner else positional, keywords, inline=True)
-        usual = bool(self.manifest.state.get("grad_enabled", True))
-        if bool(call["grad"]) == usual:
-            yield flat(made)
-        else:
-            yield f"with torch.set_grad_enabled({bool(call['grad'])}):\n    {flat(made)}"
-        yield from after
+        yield Step(flat(made), settings.contexts(state))
+        yield from map(Step, after)
 
     def _as_then(self, before: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """Statements that set what was other at an earlier call, and those that put it back."""
@@ -163,7 +176,7 @@ class _Frame:
             yield f"torch.testing.assert_close({CHECKED}, expected)"
         elif self.manifest.compile.backward:
             yield expressions.assigned("output", made)
-            yield "output.backward(torch.ones_like(output))"
+            yield BACKWARD
         else:
             yield flat(made)
 
@@ -186,7 +199,7 @@ class _Frame:
             return self.values.write(value, name)
         return self.values.variable(value, name)
 
-    def _entry(self, entry: Mapping[str, Any]) -> Iterator[str]:
+    def _entry(self, entry: Mapping[str, Any]) -> Iterator[Step]:
         """torch.export.export, as the program called it."""
         positional, keywords = entry["arguments"]
         usual = inspect.signature(features.module("torch").export.export).parameters
@@ -203,7 +216,8 @@ class _Frame:
         given.append(ast.Tuple([self._argument(one, name, inline=False) for name, one in named.items()]))
         if keywords:
             given.append(self.values.write(dict(keywords), "keyword arguments"))
-        yield flat(expressions.call("torch.export.export", given, options))
+        made = flat(expressions.call("torch.export.export", given, options))
+        yield Step(made, settings.contexts(self.manifest.state))
 
 
 def _subject(prepared: Prepared) -> tuple[FunctionType, tuple[Any, dict[str, Any]]]:
@@ -220,6 +234,14 @@ def _subject(prepared: Prepared) -> tuple[FunctionType, tuple[Any, dict[str, Any
     return chain["function"], chain["arguments"]
 
 
+def _left_out(manifest: Manifest) -> Iterator[str]:
+    """What the recording does without, in one note."""
+    names = [one.name for one in manifest.left_out]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"the recording leaves out {', '.join(names[:3])}{more}: the frame's code does not reach it"
+
+
 def _is_forward(function: FunctionType, first: Any) -> bool:
     """Whether the frame is the `forward` of the module that is its first argument."""
     if not anatomy.is_module(first) or function.__name__ != "forward":
@@ -234,8 +256,6 @@ def _lower(name: str) -> str:
 
 def _sorted(transcript: Transcript) -> Iterator[str]:
     """Imports as linters sort them, in three groups: future, standard library, others."""
-    import sys
-
     found = sorted(set(transcript.imports.values()), key=lambda one: (not one.startswith("import"), one))
     if any(transcript.files[name].annotations_are_texts for name in transcript.order):
         yield "from __future__ import annotations"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from replay.exporting.expressions import STEP, quoted, statement
 from replay.findings.export import Program
@@ -129,6 +129,9 @@ def _values(program: Program) -> list[str]:
 
 def _calls(program: Program) -> list[str]:
     """The calls, in the contexts that they stood in."""
-    if not program.contexts:
-        return [statement(one) for one in program.calls]
-    return [f"with {', '.join(program.contexts)}:", *(statement(one, STEP) for one in program.calls)]
+    lines: list[str] = []
+    for contexts, steps in groupby(program.steps, lambda one: one.contexts):
+        if contexts:
+            lines.append(f"with {', '.join(contexts)}:")
+        lines += [statement(one.text, STEP if contexts else "") for one in steps]
+    return lines

@@ -114,15 +114,19 @@ def _constructed(values: Values, module: Any, cls: ast.expr) -> ast.expr | None:
     except Exception:  # noqa: BLE001 - a wrong guess
         return None
     alike = likeness.compare(module, candidate)
-    if alike is None or any(id(one) in values.transcript.known for one, _ in alike.pairs):
+    if alike is None:
         return None
+    held = {id(one) for path, one in alike.held if path}
+    if held & values.transcript.known.keys():
+        return None  # some of it is an object that the program has already
+    values.transcript.again |= held & values.transcript.met
     if alike.changed and not naming.is_users(type(module).__module__):
         return None  # what torch's constructors set is derived from their arguments
     made = _call(module, cls, arguments)
     made = _moved(values, made, module, candidate)
-    for one, _ in alike.pairs:
-        if one is not module:
-            values.transcript.inside[id(one)] = id(module)
+    for path, one in alike.held:
+        if path:
+            values.transcript.inside[id(one)] = (id(module), path)
             values.transcript.alive.append(one)
     values.transcript.seeded |= likeness.has_parameters(module)
     return _changed(values, module, made, alike.changed)
@@ -134,11 +138,7 @@ def _changed(values: Values, module: Any, made: ast.expr, changed: list[tuple[st
         return made
     made = values.transcript.bind(module, made, type(module).__name__.lower())
     for path, value in changed:
-        target = made
-        for part in path.split(".")[1:]:
-            target = (
-                ast.Subscript(target, literal(int(part))) if part.isdigit() else ast.Attribute(target, part)
-            )
+        target = expressions.along(made, path)
         values.transcript.statements.append(
             f"{expressions.flat(target)} = {expressions.flat(literal(value))}"
         )

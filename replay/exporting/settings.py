@@ -20,6 +20,8 @@ REFUSED_ENTRIES = {
     "dynamo_export": "it came to the compiler by torch._dynamo.export, whose callers are tools",
     "aot_compile": "it came to the compiler by aot_compile, which torch offers under a config of its own",
 }
+IN_CONTEXTS = frozenset({"grad_enabled", "inference_mode", "autocast", "autocast_cache", "anomaly", "stance"})
+"""Global state that a context manager sets: an earlier call may have had other."""
 _CUDNN = {"enabled": True, "benchmark": False, "deterministic": False, "allow_tf32": True}
 
 
@@ -43,16 +45,14 @@ def variables(manifest: Manifest) -> dict[str, str]:
     return dict(environment.variables_to_set(manifest.environment.variables))
 
 
-def of(
-    transcript: Transcript, values: Values, manifest: Manifest, root: Mapping[str, Any]
-) -> tuple[list[str], list[str]]:
-    """Statements that come before the calls, and contexts that the calls stand in."""
-    statements = [
-        *_group(transcript, manifest),
-        *_config(transcript, values, manifest, root),
-        *_state(manifest),
-    ]
-    return statements, [flat(one) for one in _contexts(manifest.state)]
+def of(transcript: Transcript, values: Values, manifest: Manifest, root: Mapping[str, Any]) -> list[str]:
+    """Statements that come before the calls."""
+    return [*_group(transcript, manifest), *_config(transcript, values, manifest, root), *_state(manifest)]
+
+
+def contexts(state: Mapping[str, Any]) -> tuple[str, ...]:
+    """What calls under this global state stand in."""
+    return tuple(flat(one) for one in _contexts(state))
 
 
 def _group(transcript: Transcript, manifest: Manifest) -> list[str]:

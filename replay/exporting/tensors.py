@@ -77,7 +77,7 @@ class Tensors:
         transcript.again |= made & transcript.met
         if len(views) > 1 or made & (transcript.shared | transcript.met | transcript.known.keys()):
             return self._variable(key, f"{path.rpartition('.')[2]}_base", path)
-        transcript.inside.update({one: one for one in made})
+        transcript.inside.update({one: (one, "") for one in made})
         return self._of(key, path)
 
     def _others(self, key: str, spec: TensorSpec) -> list[str]:

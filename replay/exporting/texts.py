@@ -42,6 +42,13 @@ class File:
         """The last top-level statement that binds each name."""
         return {name: one for one in self.tree.body for name in _bound(one)}
 
+    def binders(self, name: str) -> list[ast.stmt]:
+        """All top-level statements that bind a name, but for definitions and imports before the last."""
+        last = self.bindings[name]
+        if isinstance(last, (*DEFINITIONS, *IMPORTS)):
+            return [last]
+        return [one for one in self.tree.body if name in _bound(one)]
+
     def excerpt(self, node: ast.stmt | ast.expr, name: str) -> Excerpt:
         """A statement's own lines, dedented."""
         first, last = first_line(node), node.end_lineno or node.lineno
@@ -74,12 +81,15 @@ class File:
             if any(_registers(one, name) for one in found):
                 yield node
 
-    def mentions(self, text: str) -> list[ast.stmt]:
-        """Top-level statements that hold this very text as a constant."""
+    def operators(self, namespace: str) -> list[ast.stmt]:
+        """Top-level statements that make operators of a namespace, or register something with them."""
+        made = [one for one in self.tree.body if _mentions(one, namespace)]
+        libraries = {name for one in made if isinstance(one, ast.Assign) for name in _bound(one)}
         return [
-            node
-            for node in self.tree.body
-            if any(isinstance(one, ast.Constant) and one.value == text for one in ast.walk(node))
+            one
+            for one in self.tree.body
+            if one in made
+            or (isinstance(one, (*DEFINITIONS, ast.Expr)) and libraries & _names_outside_bodies(one))
         ]
 
     @property
@@ -142,6 +152,17 @@ def imports_inside(text: str) -> list[str]:
     return found
 
 
+def namespaces(text: str) -> set[str]:
+    """The namespaces of operators that a text reaches by `torch.ops`."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and ast.unparse(node.value) == "torch.ops"
+    }
+
+
 def decorators(node: ast.stmt) -> list[str]:
     """The decorators of a definition, without their arguments: "torch.compile"."""
     calls = [one.func if isinstance(one, ast.Call) else one for one in _decorator_nodes(node)]
@@ -162,6 +183,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
     """The names that a top-level statement binds, also inside `if`, `try` and the like."""
     if isinstance(node, DEFINITIONS):
         yield node.name
+    elif isinstance(node, ast.Expr):
+        return
     elif isinstance(node, IMPORTS):
         for alias in node.names:
             yield alias.asname or alias.name.partition(".")[0]
@@ -182,6 +205,24 @@ def _registers(function: ast.expr, name: str) -> bool:
         and function.value.id == name
         and function.attr.startswith("register")
     )
+
+
+def _mentions(node: ast.stmt, namespace: str) -> bool:
+    """Whether a statement that is no definition's body has the namespace in a text: "ns", "ns::op"."""
+    return any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.split("::")[0] == namespace
+        for part in _outside_bodies(node)
+        for one in ast.walk(part)
+    )
+
+
+def _names_outside_bodies(node: ast.stmt) -> set[str]:
+    return {one.id for part in _outside_bodies(node) for one in ast.walk(part) if isinstance(one, ast.Name)}
+
+
+def _outside_bodies(node: ast.stmt) -> list[ast.AST]:
+    """What of a statement runs with the file: of a definition, its decorators."""
+    return [*_decorator_nodes(node)] if isinstance(node, DEFINITIONS) else [node]
 
 
 def _is_comment_above(line: str, below: str) -> bool:

@@ -43,12 +43,13 @@ class Transcript:
     order: list[str] = field(default_factory=list)  # files, by when their first excerpt was complete
     early: list[str] = field(default_factory=list)  # statements that come before the code
     statements: list[str] = field(default_factory=list)
+    globals: dict[str, list[str]] = field(default_factory=dict)  # those of `statements` that make each
     known: dict[int, ast.expr] = field(
         default_factory=dict
     )  # objects that have a variable, or a place in one
-    inside: dict[int, int] = field(
+    inside: dict[int, tuple[int, str]] = field(
         default_factory=dict
-    )  # object -> the object that made it, which has no variable
+    )  # object -> what made it, path below that
     met: set[int] = field(default_factory=set)
     again: set[int] = field(default_factory=set)  # met more than once, and not among `shared`
     under_way: list[int] = field(default_factory=list)

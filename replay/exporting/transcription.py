@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from replay.exporting.frames import transcribe
+from replay.exporting.frames import BACKWARD, backward_of, transcribe
 from replay.exporting.transcript import RefusedError
 from replay.recording import Outcome
 from replay.replayer.instruments import Instrument
@@ -25,6 +25,7 @@ class Transcribing(Instrument):
         self._keys = Keys()
         self._programs: list[dict[str, Any]] = []
         self._refused = ""
+        self._backward: tuple[str, ...] = (BACKWARD,)
 
     def before(self, task: Task) -> None:
         """Have the tensors that are loaded tell their keys."""
@@ -45,8 +46,22 @@ class Transcribing(Instrument):
                         self._programs.append(program)
             except RefusedError as refused:
                 self._refused = str(refused)
+            except Exception as error:  # noqa: BLE001 - whatever an object of the user's does
+                said = next(iter(str(error).splitlines()), "")
+                self._refused = f"its values: writing them down raised {type(error).__name__}: {said}"
         yield
+
+    def returned(self, output: Any) -> None:
+        """What the frame gives decides how it is differentiated."""
+        self._backward = backward_of(output)
 
     def found(self, outcome: Outcome) -> dict[str, Any]:
         """Plain data: `programs`, of which a later one has more values; `refused`: why there is none."""
+        for program in self._programs:
+            program["steps"] = [made for step in program["steps"] for made in self._differentiated(step)]
         return {"programs": self._programs, "refused": "" if self._programs else self._refused}
+
+    def _differentiated(self, step: dict[str, Any]) -> list[dict[str, Any]]:
+        if step["text"] != BACKWARD:
+            return [step]
+        return [{**step, "text": one} for one in self._backward]

@@ -9,6 +9,7 @@ import ast
 import collections
 import enum
 import functools
+import re
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,8 @@ from replay.torch_adapter import anatomy, features
 
 HEAP_TYPE = 1 << 9
 """Of a class that was made by Python code (CPython's Py_TPFLAGS_HEAPTYPE)."""
+IMMUTABLE_TYPE = 1 << 8
+"""Of most classes that C code makes (CPython's Py_TPFLAGS_IMMUTABLETYPE)."""
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, type)
 
 
@@ -79,7 +82,10 @@ class Values:
         if id(value) in transcript.under_way:
             raise RefusedError(path, "it holds itself, and an expression cannot")
         if id(value) in transcript.inside:
-            transcript.again.add(transcript.inside[id(value)])
+            owner, below = transcript.inside[id(value)]
+            if owner in transcript.known:
+                return expressions.along(transcript.known[owner], below)
+            transcript.again.add(owner)
         elif id(value) in transcript.met:
             transcript.again.add(id(value))
         transcript.met.add(id(value))
@@ -90,7 +96,8 @@ class Values:
         finally:
             transcript.under_way.pop()
         if id(value) in transcript.shared and not isinstance(made, ast.Name):
-            return transcript.bind(value, made, path.rpartition(".")[2])
+            name = path.rpartition(".")[2]
+            return transcript.bind(value, made, type(value).__name__.lower() if name.isdigit() else name)
         return made
 
     def _object(self, value: Any, path: str) -> ast.expr:
@@ -111,6 +118,10 @@ class Values:
         if torchs is not None:
             return torchs
         cls = type(value)
+        if not naming.is_users(cls.__module__):
+            reduced = _reduced(self, value, path)
+            if reduced is not None:
+                return reduced
         new: Any = cls.__new__
         plain = new is object.__new__ and _is_laid_out_plainly(cls)
         if not plain:
@@ -120,7 +131,10 @@ class Values:
 
 def _is_laid_out_plainly(cls: type) -> bool:
     """Whether all that its objects hold are attributes and slots: no base is a type of C's with data of its own."""
-    return cls is not object and all(base.__flags__ & HEAP_TYPE or base is object for base in cls.__mro__)
+    return cls is not object and all(
+        base is object or (base.__flags__ & HEAP_TYPE and not base.__flags__ & IMMUTABLE_TYPE)
+        for base in cls.__mro__
+    )
 
 
 def _atom(value: Any, path: str) -> ast.expr:
@@ -184,7 +198,10 @@ def _method(values: Values, value: types.MethodType, path: str) -> ast.expr:
 
 
 def _enum(values: Values, value: enum.Enum, path: str) -> ast.expr:
-    return ast.Attribute(values.write(type(value), path), value.name)
+    cls = values.write(type(value), path)
+    if value.name in type(value).__members__:
+        return ast.Attribute(cls, value.name)
+    return expressions.call(cls, [values.write(value.value, path)])  # several flags at once
 
 
 def _namespace(values: Values, value: types.SimpleNamespace, path: str) -> ast.expr:
@@ -193,12 +210,34 @@ def _namespace(values: Values, value: types.SimpleNamespace, path: str) -> ast.e
     return expressions.call("types.SimpleNamespace", keywords=held)
 
 
+def _reduced(values: Values, value: Any, path: str) -> ast.expr | None:
+    """An object of a library's as the call that its own pickling names (paths, dates); None if there is more to it."""
+    if isinstance(value, re.Pattern):
+        values.transcript.need("re")
+        flags = value.flags & ~re.UNICODE.value if isinstance(value.pattern, str) else value.flags
+        given = [literal(value.pattern), *([literal(flags)] if flags else [])]
+        return expressions.call("re.compile", given)
+    try:
+        function, arguments, *state = value.__reduce_ex__(4)
+    except Exception:  # noqa: BLE001 - an object that cannot be pickled
+        return None
+    if any(one is not None for one in state) or getattr(function, "__module__", "") == "copyreg":
+        return None
+    maker = naming.by_import(values.transcript, function)
+    if maker is None:
+        return None
+    return expressions.call(maker, [values.write(one, path) for one in arguments])
+
+
 def _torchs(values: Values, value: Any) -> ast.expr | None:
     """torch's own constants: dtypes, devices, layouts."""
     torch = features.module("torch")
     if isinstance(value, torch.device):
         values.transcript.need("torch")
         return expressions.call("torch.device", [literal(str(value))])
+    if type(value).__module__ == "torch._ops":
+        values.transcript.need("torch")
+        return expressions.dotted(f"torch.ops.{value}".replace("::", "."))
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         values.transcript.need("torch")
         return expressions.dotted(str(value))

@@ -19,7 +19,8 @@ _ADVICE = ("from user code:", "Set TORCHDYNAMO_VERBOSE=1", "For more details abo
 def head(manifest: Manifest, program: Program, check: Check | None) -> list[str]:
     """The lines of the docstring. `check`: None while the file is still to be run."""
     frame, made = manifest.frame, manifest.environment
-    kind = "A recompilation" if manifest.error is None else _last(manifest.error.type)
+    silent = {"recompile": "A recompilation", "success": "A success"}
+    kind = silent[manifest.event] if manifest.error is None else _last(manifest.error.type)
     what = f"{kind} of {frame.function} under torch.compile, made of a recording."
     where = f"{PurePath(frame.file).name}, line {frame.first_line}"
     lines = [printable(what), "", *_wrapped(_verdict(check))]
@@ -38,9 +39,11 @@ def head(manifest: Manifest, program: Program, check: Check | None) -> list[str]
 def foot(manifest: Manifest) -> list[str]:
     """The lines of the comment at the end: what is expected."""
     error = manifest.error
+    if error is None and manifest.event == "success":
+        return ["Expected: the frame compiles and runs."]
     if error is None:
         told = "Expected: the frame is compiled again (TORCH_LOGS=recompiles shows it), because this failed:"
-        return [told, "", *_lines(manifest.reason.partition("\n")[0].partition("  #")[0])]
+        return [told, "", *_lines(manifest, manifest.reason.partition("\n")[0].partition("  #")[0])]
     silent = {
         "graph_break": "Expected: no error, but this graph break (TORCH_LOGS=graph_breaks shows it):",
         "accuracy": "Expected: numbers that differ from those of uncompiled code. When it was recorded:",
@@ -48,7 +51,7 @@ def foot(manifest: Manifest) -> list[str]:
     told = silent.get(manifest.event, "Expected:")
     if manifest.event == "failure" and manifest.config.get("dynamo.suppress_errors"):
         told = "Expected: no error, because suppress_errors hides this one (torch logs it):"
-    return [told, "", *_lines(f"{error.type}: {error.message}")]
+    return [told, "", *_lines(manifest, f"{error.type}: {error.message}")]
 
 
 def printable(text: str) -> str:
@@ -56,12 +59,17 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text.expandtabs(4))
 
 
-def _lines(message: str) -> list[str]:
-    """A message's lines, up to where torch begins to quote the program and to give advice."""
+def _lines(manifest: Manifest, message: str) -> list[str]:
+    """A message's lines, up to where torch begins to quote the program and to give advice.
+
+    The program's files stand without their directories, which may be named after a person.
+    """
+    for name in sorted(manifest.sources, key=len, reverse=True):
+        message = message.replace(name, PurePath(name).name)
     text = message.rstrip().split("\n")
     end = next((at for at, line in enumerate(text) if line.strip().startswith(_ADVICE)), len(text))
     lines = [part for line in text[:end] for part in _folded(printable(line.rstrip()))]
-    while not lines[-1] or lines[-1].strip() == "Developer debug context:":
+    while lines and lines[-1].strip() in ("", "Developer debug context:"):
         lines.pop()
     return lines[:LINES] + (["..."] if len(lines) > LINES else [])
 

@@ -19,8 +19,16 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One statement of those that call the frame."""
+
+    text: str
+    contexts: tuple[str, ...] = ()  # what it stands in: "torch.no_grad()"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """All that an exported file has, in its order. Every string but `variables` is Python."""
+    """All that an exported file has, in its order. Every string but `variables` and `notes` is Python."""
 
     imports: tuple[str, ...] = ()
     early: tuple[str, ...] = ()  # values that the user's code needs when it is defined
@@ -28,8 +36,7 @@ class Program:
     rebuilds: bool = False  # some objects are made without their constructors
     settings: tuple[str, ...] = ()  # config and global state
     values: tuple[str, ...] = ()  # globals and arguments
-    contexts: tuple[str, ...] = ()  # what the calls stand in: "torch.no_grad()"
-    calls: tuple[str, ...] = ()  # earlier ones, and the one that fails
+    steps: tuple[Step, ...] = ()  # earlier calls, and the one that fails
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment, before torch is imported
     seeded: bool = False  # some values are random
     notes: tuple[str, ...] = ()  # what is other than in the recording

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,9 +14,9 @@ PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(slots=True)
 class Likeness:
-    """What two modules have in common: `pairs` of modules and tensors, and `changed` plain attributes, by path."""
+    """What two modules have in common: modules and tensors of the first, and `changed` plain attributes, by path."""
 
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    held: list[tuple[str, Any]] = field(default_factory=list)
     changed: list[tuple[str, Any]] = field(default_factory=list)
     known: dict[int, int] = field(default_factory=dict)
 
@@ -52,7 +53,7 @@ def _alike(one: Any, other: Any, found: Likeness, path: str) -> bool:
     if not anatomy.is_module(one) and not anatomy.is_tensor(one):
         return _same_plain(one, other)
     found.known[id(one)] = id(other)
-    found.pairs.append((one, other))
+    found.held.append((path, one))
     if anatomy.is_tensor(one):
         return _same_tensor(one, other)
     if anatomy.hooks(other) or mode(one) == "mixed":
@@ -76,8 +77,16 @@ def buffers(module: Any) -> dict[str, bool]:
 
 def mode(module: Any) -> Literal["train", "eval", "mixed"]:
     """Whether a module and all in it are in training mode, in evaluation mode, or some in each."""
-    found = {bool(one.training) for one in module.modules()}
+    found = {bool(one.training) for one in _modules(module)}
     return "mixed" if len(found) > 1 else "train" if True in found else "eval"
+
+
+def _modules(module: Any) -> Iterator[Any]:
+    """A module and all in it; what stands for one that is not in the recording is left out."""
+    yield module
+    for one in anatomy.submodules(module):
+        if anatomy.is_module(one):
+            yield from _modules(one)
 
 
 def _same_tensor(one: Any, other: Any) -> bool:
