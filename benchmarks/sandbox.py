@@ -20,7 +20,7 @@ from replay import isolation, trust
 from replay.bundle import BundleWriter
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
-NAMES = ("dynamo_shape_mismatch", "inductor_where_uint16")
+NAMES = ("dynamo_shape_mismatch",)
 
 
 def seconds(action: Callable[[], object]) -> tuple[float, object]:
@@ -40,7 +40,7 @@ def compare(name: str, plain: Callable[[], object], boxed: Callable[[], object],
         second.append(other)
     without, within = statistics.median(first), statistics.median(second)
     print(
-        f"| {name} | {without:.2f} s | {within:.2f} s | {within / without:.2f} | +{within - without:.2f} s |"
+        f"| {name} | {without:.2f} s | {within:.2f} s | {within / without:.2f} | {within - without:+.2f} s |"
     )
 
 
@@ -68,7 +68,7 @@ def replays(name: str, rounds: int) -> None:
 
 def standing(rounds: int) -> None:
     """Looking at an own bundle: load it, then ask who vouches for it."""
-    with tempfile.TemporaryDirectory() as folder, replay.load(RECORDINGS / f"{NAMES[1]}.rec") as recorded:
+    with tempfile.TemporaryDirectory() as folder, replay.load(RECORDINGS / f"{NAMES[0]}.rec") as recorded:
         with BundleWriter(Path(folder), "own", sign=trust.signer()) as writer:
             for filename in recorded.manifest.sources:
                 writer.add_source(filename, recorded.source_for(filename) or "")

@@ -174,7 +174,7 @@ class Here(Trials):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    monkeypatch.setattr(trying, "Trials", lambda bundle, jobs, timeout: Here(bundle, jobs=1, timeout=timeout))
+    monkeypatch.setattr(trying, "Trials", lambda bundle, jobs, **how: Here(bundle, jobs=1, **how))
 
 
 def names(found):
@@ -246,7 +246,7 @@ def test_a_failure_that_comes_and_goes_is_called_unstable(bundles, monkeypatch):
                 return Trial(trial.options, trial.instruments, refused="the process ended\nhow")
             return done
 
-    monkeypatch.setattr(trying, "Trials", lambda bundle, jobs, timeout: Fickle(bundle, jobs=1))
+    monkeypatch.setattr(trying, "Trials", lambda bundle, **how: Fickle(bundle, jobs=1))
     ablation = replay.ablate(bundles["autocast"])
     assert names(ablation.needed) == ["state.autocast"]
     assert not ablation.stable

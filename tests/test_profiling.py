@@ -370,7 +370,7 @@ class StandIn:
     def __init__(self, answers):
         self.answers, self.asked = answers, []
 
-    def __call__(self, bundle, *, jobs, timeout):
+    def __call__(self, bundle, *, jobs, timeout, trust, sandbox):
         assert jobs == 1, "nothing runs beside a measurement"
         self.recorded = bundle.manifest.compile.backend
         return self

@@ -79,9 +79,10 @@ def checked(tmp_path, monkeypatch):
     def run(*outcomes, values_matter=False, **settings):
         waiting, told = list(outcomes), []
 
-        def child(path, *, timeout, env):
+        def child(path, *, timeout, env, trust):
             load(path).close()  # whole and readable while it is checked
             assert env[environment.CHECK] == "0"
+            assert trust is True  # it is the file that the recorder has written
             found = waiting.pop(0)
             if isinstance(found, Exception):
                 raise found

@@ -196,7 +196,9 @@ class _Check:
         if left < 1:
             return None, f"no answer within {self._seconds:g} s", False
         try:
-            outcome = run(self.last.file.path, timeout=left, env=environment.alone(), trust=True)
+            outcome = run(
+                self.last.file.path, timeout=left, env=environment.alone(), trust=self.last.file.is_there()
+            )
         except Exception as error:  # noqa: BLE001 - no child, no memory for one, a bundle that was moved away
             timed_out = "nothing was compiled yet" in str(error)
             return None, f"no answer within {left:g} s" if timed_out else _first_line(error), False
