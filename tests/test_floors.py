@@ -126,9 +126,8 @@ STAIRS = {
     0: ["errors", "files", "recording", "findings"],
     1: ["fingerprint", "source", "selection", "bundle"],
     4: ["replayer", "recorder"],
-    5: ["script", "exporting"],
-    6: ["report", "filing"],
     5: ["contents", "stripping"],
+    6: ["report", "filing"],
     7: ["cli", "__main__"],
 }
 
