@@ -179,6 +179,15 @@ def test_results_must_be_known_to_be_the_same_where_a_value_is_left_out():
     assert propose_stance().trades
 
 
+def test_state_that_is_to_be_otherwise_is_said_not_to_be_compared():
+    proposed = propose(group("attribute", "L['self'].step", ("0", "1")), PLAIN)
+    assert [one.name for one in proposed if "self.step itself was not compared" in one.caveat] == [
+        "tensor",
+        "move out",
+    ]
+    assert not any("not compared" in one.caveat for one in propose(group("integer", "L['n']", ("1",)), PLAIN))
+
+
 def test_one_proposal_for_several_places_is_tried_once_and_is_of_the_whole():
     size, integer = group("size", "L['x']", ("3",), 0), group("integer", "L['n']", ("3",))
     tried = distinct(in_turn([propose(size, PLAIN), propose(integer, PLAIN)]))

@@ -112,9 +112,15 @@ def tensor(group: CauseGroup, source: Source | None, setting: Setting) -> Iterat
         group.cause,
         group.source,
         change,
-        _EXACT,
+        _EXACT + _not_compared(source),
         steps=(_step("tensor", source, dtype="float64" if floating else "", words=words),),
     )
+
+
+def _not_compared(source: Source) -> str:
+    """State that is to be other than in the uncompiled function cannot be held against that."""
+    is_state = source.root == "global" or any(kind != "item" for kind, _ in source.steps)
+    return f"; {show(source)} itself was not compared" if is_state else ""
 
 
 def left_out(group: CauseGroup, source: Source | None, setting: Setting) -> Iterator[Proposal]:
@@ -136,6 +142,7 @@ def moved_out(group: CauseGroup, source: Source | None, setting: Setting) -> Ite
 
 def _held(group: CauseGroup, source: Source, setting: Setting, name: str, change: str) -> Proposal:
     caveat = f"holds where {show(source)} decides nothing that {setting.function} gives, as in these calls"
+    caveat += _not_compared(source)
     steps = (_step("hold", source),)
     return Proposal(name, group.cause, group.source, change, caveat, steps=steps, must_agree=True)
 
