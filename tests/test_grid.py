@@ -22,7 +22,8 @@ import replay
 from replay.cli.grid import check_picture, with_grid, write_picture
 from replay.errors import UsageError
 from replay.findings.recompiles import Cell, Count
-from replay.recompilation.grid import LIMITS, count, grid
+from replay.recompilation.counting import count
+from replay.recompilation.grid import LIMITS, grid
 from replay.recording import CallOutcome, FrameOutcome, Missing, Outcome
 from replay.replayer import Trials
 from replay.report import chart

@@ -12,7 +12,8 @@ from programs import recorded
 import replay
 from replay.errors import ReplayError
 from replay.findings.recompiles import CauseGroup
-from replay.recompilation.remedies import counted, prove
+from replay.recompilation.counting import count
+from replay.recompilation.remedies import prove
 from replay.replayer import Trials, observe
 
 SIZES, LIMIT = (3, 4, 5, 6), 3
@@ -377,7 +378,7 @@ def proven(bundles):
     def ask(name):
         with replay.load(bundles[name]) as bundle:
             plain = replay.run(bundle, isolate=False)
-            found, tried = prove(bundle, Here(bundle), CASES[name][1], counted(plain), plain=plain)
+            found, tried = prove(bundle, Here(bundle), CASES[name][1], count(plain.calls), plain=plain)
         assert tried >= len(found)
         return {one.name: one for one in found}
 
@@ -539,7 +540,7 @@ def test_the_limit_that_was_hit_is_the_one_to_raise(bundles):
     options = {"recompile_limit": 9, "accumulated_recompile_limit": 2}
     with replay.load(bundles["labels"]) as bundle:
         plain = replay.run(bundle, isolate=False, **options)
-        found, _ = prove(bundle, Here(bundle), [], counted(plain), options=options, plain=plain)
+        found, _ = prove(bundle, Here(bundle), [], count(plain.calls), options=options, plain=plain)
     (one,) = found
     assert (one.name, one.before.compiles, one.after.compiles) == ("accumulated_recompile_limit", 2, 4)
     assert one.options == {"recompile_limit": 9, "accumulated_recompile_limit": 4}
@@ -566,7 +567,7 @@ def test_where_no_cause_is_alone_the_first_of_each_are_tried_together_at_once(bu
     causes = [replace(one, sole=()) for one in (SIZE, INTEGER)]
     with replay.load(bundles["sizes_and_integers"]) as bundle:
         plain = replay.run(bundle, isolate=False)
-        found, tried = prove(bundle, Here(bundle), causes, counted(plain), plain=plain)
+        found, tried = prove(bundle, Here(bundle), causes, count(plain.calls), plain=plain)
     assert [(one.name, one.after.compiles) for one in found] == [
         ("mark_dynamic + tensor", 1),
         ("dynamic=True", 1),
@@ -590,7 +591,7 @@ def test_the_best_comes_first(proven):
 def test_options_show_a_remedy_again(proven, bundles):
     one = proven("sizes")["automatic dynamic"]
     again = replay.run(bundles["sizes"], isolate=False, **one.options)
-    assert counted(again).compiles == one.after.compiles == 2
+    assert count(again.calls).compiles == one.after.compiles == 2
     assert proven("sizes")["mark_dynamic"].options == {}
 
 
@@ -598,7 +599,7 @@ def test_what_was_chosen_for_every_replay_holds_for_the_remedies_too(proven, bun
     options, told = {"recompile_limit": 2, "config": {"dynamo.verbose": True}}, []
     with replay.load(bundles["counters"]) as bundle:
         plain = replay.run(bundle, isolate=False, **options)
-        before = counted(plain)
+        before = count(plain.calls)
         assert (before.compiles, before.uncompiled) == (2, 2)
         found, tried = prove(
             bundle,
@@ -618,7 +619,7 @@ def test_what_was_chosen_for_every_replay_holds_for_the_remedies_too(proven, bun
 
 def test_trials_in_processes_of_their_own_prove_the_same(bundles):
     with replay.load(bundles["sizes"]) as bundle, Trials(bundle, jobs=2) as trials:
-        before = counted(replay.run(bundle, isolate=False))
+        before = count(replay.run(bundle, isolate=False).calls)
         found, tried = prove(bundle, trials, CASES["sizes"][1], before)
     assert (tried, len(found)) == (4, 4)
     assert [(one.name, one.after.compiles) for one in found[:2]] == [("mark_dynamic", 1), ("dynamic=True", 1)]

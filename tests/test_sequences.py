@@ -14,7 +14,7 @@ from processes import run_python
 from programs import here, recorded
 
 import replay
-from replay.recompilation.grid import count
+from replay.recompilation.counting import count
 from replay.recorder import series
 
 ROOT = Path(__file__).parent.parent

@@ -6,15 +6,16 @@ has learnt of dynamic shapes, is there for another. What the numbers mean is sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.bundle import Bundle
 from replay.errors import UsageError
-from replay.findings.recompiles import Cell, Count
-from replay.recording import CallOutcome, Manifest, Outcome
+from replay.findings.recompiles import Cell
+from replay.recompilation.counting import count
+from replay.recording import Manifest, Outcome
 from replay.replayer import Trial, Trials
 from replay.replayer.settings import DYNAMIC
 
@@ -63,18 +64,6 @@ def grid(
             if column.open:
                 running[_submit(trials, column)] = column
     return tuple(cell for column in columns for cell in sorted(column.cells, key=lambda one: one.limit))
-
-
-def count(calls: Iterable[CallOutcome]) -> Count:
-    """What a repetition came to. A call that raised is no hit and did not run uncompiled; it may have compiled."""
-    made = list(calls)
-    return Count(
-        compiles=sum(one.fate == "compiled" for one in made),
-        hits=sum(one.fate == "hit" and not one.error for one in made),
-        uncompiled=sum(one.fate == "uncompiled" and not one.error for one in made),
-        errors=sum(bool(one.error) for one in made),
-        seconds=sum(one.seconds for one in made),
-    )
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from replay.findings.recompiles import Call, Cause, CauseGroup, Count, Difference
+from replay.findings.recompiles import Call, Cause, CauseGroup, Difference
 from replay.recompilation import sentences
 from replay.recording import UserFrame
 
@@ -97,14 +97,3 @@ def _is_below(source: str, other: str) -> bool:
 def _made(key: Key, one: _Gathered) -> CauseGroup:
     made = CauseGroup(*key, tuple(one.calls), tuple(one.sole), tuple(one.values), one.place)
     return replace(made, sentence=sentences.sentence(made, tuple(one.guards)))
-
-
-def count(calls: Sequence[Call]) -> Count:
-    """What the sequence came to."""
-    return Count(
-        compiles=sum(one.fate == "compiled" for one in calls),
-        hits=sum(one.fate == "hit" for one in calls),
-        uncompiled=sum(one.fate == "uncompiled" for one in calls),
-        errors=sum(bool(one.error) for one in calls),
-        seconds=sum(one.seconds for one in calls),
-    )

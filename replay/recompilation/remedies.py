@@ -13,6 +13,7 @@ from typing import Any
 
 from replay.bundle import Bundle
 from replay.findings.recompiles import CauseGroup, Count, Remedy
+from replay.recompilation.counting import count
 from replay.recompilation.proposals import (
     TOLD,
     Proposal,
@@ -251,7 +252,7 @@ def _read(proposal: Proposal, parts: tuple[Proposal, ...], trial: Trial) -> _Tri
     return _Tried(
         proposal,
         parts,
-        counted(outcome),
+        count(outcome.calls),
         sum(one.compiles for one in outcome.frames),
         _breaks(outcome),
         _is_same(outcome),
@@ -280,18 +281,6 @@ def _is_same(outcome: Outcome) -> bool | None:
     if compared is None or compared.skipped:
         return None
     return not compared.where
-
-
-def counted(outcome: Outcome) -> Count:
-    """What a repetition came to."""
-    fates = [one.fate for one in outcome.calls]
-    return Count(
-        compiles=fates.count("compiled"),
-        hits=fates.count("hit"),
-        uncompiled=fates.count("uncompiled"),
-        errors=sum(bool(one.error) for one in outcome.calls),
-        seconds=sum(one.seconds for one in outcome.calls),
-    )
 
 
 def _rank(one: _Tried) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from replay.bundle import Bundle, load
 from replay.errors import ReplayError, UsageError
 from replay.findings.recompiles import Call, Cell, Difference, Recompiles, Refusal
 from replay.recompilation import causes, grouping
+from replay.recompilation.counting import count
 from replay.recompilation.grid import LIMITS, grid
 from replay.recompilation.remedies import prove
 from replay.recording import Outcome, UserFrame
@@ -164,7 +165,7 @@ def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any]) -> Recompi
         function=outcome.function,
         outcome=outcome,
         torch=found.get("torch", ""),
-        count=grouping.count(calls) if calls else None,
+        count=count(outcome.calls) if calls else None,
         calls=calls,
         causes=grouping.group(calls),
         notes=tuple(f"not known: {one}" for one in found.get("unknown", ())),
