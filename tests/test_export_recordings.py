@@ -29,6 +29,9 @@ PRELOAD = {"path": str(RECORDINGS / "inductor_where_uint16.rec")}
 @pytest.fixture(scope="module")
 def exports():
     """What came of each: an Export, or the words of a refusal."""
+    replay.load(
+        PRELOAD["path"]
+    ).close()  # msgspec 0.22 crashed where two threads used a type for the first time
     with isolation.ForkServer(
         "replay.replayer.preloading:preload", PRELOAD, sound="replay.replayer.preloading:may_fork"
     ) as server:

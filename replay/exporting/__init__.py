@@ -3,7 +3,8 @@
 transcription  the instrument: the loaded frame as a program
 frames         a frame's calls
 definitions    the user's code that it needs, verbatim
-values, modules, tensors, naming    objects to expressions
+origins        where a global came from
+values, modules, tensors, numbers, strides, naming    objects to expressions
 settings       config and global state
 transcript     what one pass over a frame knows
 texts, expressions, layout, words   Python as text

@@ -15,16 +15,14 @@ from collections.abc import Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from replay.exporting import expressions, naming, texts
+from replay.exporting import expressions, naming, origins, texts
 from replay.exporting.texts import File
 from replay.exporting.transcript import RefusedError, Transcript
 from replay.findings.export import Excerpt
 from replay.recorder import frames
 from replay.shipping import Placeholder
-from replay.torch_adapter import anatomy
 
 _ABSENT = object()
-COMPILES = ("torch.compile", "compile")
 
 
 class Definitions:
@@ -77,7 +75,7 @@ class Definitions:
         if file is None:
             return False
         node = file.definition(function.__code__.co_name, function.__code__.co_firstlineno)
-        return node is not None and any(one in COMPILES for one in texts.decorators(node))
+        return node is not None and any(one in texts.COMPILES for one in texts.decorators(node))
 
     def _file(self, name: str, path: str) -> File:
         file = self._transcript.files.get(name)
@@ -124,7 +122,7 @@ class Definitions:
         if _rebinds(function.__code__):
             raise RefusedError(path, "it assigns to a variable of the function around it")
         excerpt, held = file.excerpt(node, name), _closure(function)
-        text = _bare(node, excerpt.text)
+        text = texts.bare(node, excerpt.text)
         if held:
             body = textwrap.indent(text, "    ")
             name, text = f"make_{name}", f"def make_{name}({', '.join(held)}):\n{body}\n\n    return {name}"
@@ -178,9 +176,9 @@ class Definitions:
         value = namespace.get(name, _ABSENT)
         if isinstance(node, texts.IMPORTS):
             self._import(file, node, name, value, text)
-        elif isinstance(node, texts.DEFINITIONS) and not _is_other(node, value):
+        elif isinstance(node, texts.DEFINITIONS) and not origins.is_other(node, value):
             self._statement(file, node, name, namespace)
-        elif value is not _ABSENT and not isinstance(value, Placeholder) and not _says(node, value):
+        elif value is not _ABSENT and not isinstance(value, Placeholder) and not origins.says(node, value):
             self._data(file, node, name, namespace, text)
         elif node is not None:
             self._lines(file, name, namespace)
@@ -194,7 +192,7 @@ class Definitions:
         self, file: File, node: ast.stmt | None, name: str, namespace: Mapping[str, Any], text: str
     ) -> None:
         """A global that is written anew; by the user's own line where no expression makes it (a logger, say)."""
-        if node is not None and _is_a_librarys(namespace[name]):
+        if node is not None and origins.is_a_librarys(namespace[name]):
             self._lines(file, name, namespace)
             return
         before = self._transcript.copy()
@@ -286,48 +284,11 @@ class Definitions:
                 self._transcript.early.append(one)
 
 
-def _is_a_librarys(value: Any) -> bool:
-    """Whether it is an object of an installed class that is no module, tensor or container: a path, a logger."""
-    kind = type(value)
-    if anatomy.is_tensor(value) or anatomy.is_module(value) or isinstance(value, (type, FunctionType)):
-        return False
-    return kind.__module__ not in ("builtins", "types", "torch") and not naming.is_users(kind.__module__)
-
-
-def _is_other(node: ast.stmt, value: Any) -> bool:
-    """Whether a recorded value is another one than the definition of its name made, as far as that is plain."""
-    if not isinstance(value, FunctionType) or texts.decorators(node):
-        return False
-    return value.__code__.co_firstlineno != texts.first_line(node)
-
-
-def _says(node: ast.stmt | None, value: Any) -> bool:
-    """Whether the user's own statement gives a name this value, as far as reading it tells."""
-    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
-        return False
-    try:
-        return bool(ast.literal_eval(node.value) == value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    except Exception:  # noqa: BLE001 - a comparison of the user's own
-        return False
-
-
 def _closure(function: FunctionType) -> dict[str, Any]:
     """The variables of a closure, without the function itself."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     held = {name: frames.content(cell) for name, cell in cells}
     return {name: value for name, value in held.items() if value is not function}
-
-
-def _bare(node: ast.stmt, text: str) -> str:
-    """A nested function's text, without decorators: the recorded function is what they were given."""
-    wanted = [one for one in texts.decorators(node) if one in COMPILES]
-    if not getattr(node, "decorator_list", ()) or wanted:
-        return text
-    lines = text.split("\n")
-    at = next(number for number, line in enumerate(lines) if line.startswith(("def ", "async def ")))
-    return "\n".join(lines[at:])
 
 
 def _rebinds(code: CodeType) -> bool:

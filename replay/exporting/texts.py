@@ -16,6 +16,8 @@ from functools import cached_property
 
 from replay.findings.export import Excerpt
 
+COMPILES = ("torch.compile", "compile")
+"""Decorators that stay where the function is compiled by them."""
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
@@ -161,6 +163,16 @@ def namespaces(text: str) -> set[str]:
         and isinstance(node.value, ast.Attribute)
         and ast.unparse(node.value) == "torch.ops"
     }
+
+
+def bare(node: ast.stmt, text: str) -> str:
+    """A nested function's text, without decorators: the recorded function is what they were given."""
+    wanted = [one for one in decorators(node) if one in COMPILES]
+    if not getattr(node, "decorator_list", ()) or wanted:
+        return text
+    lines = text.split("\n")
+    at = next(number for number, line in enumerate(lines) if line.startswith(("def ", "async def ")))
+    return "\n".join(lines[at:])
 
 
 def decorators(node: ast.stmt) -> list[str]:
