@@ -1,4 +1,4 @@
-"""Frozen data -> values that JSON has, and their text. Which data, its callers know; nothing here is for people."""
+"""Frozen data -> values that JSON has, and their text; and back. Nothing here is for people, or knows which data."""
 
 from __future__ import annotations
 
@@ -6,8 +6,27 @@ import base64
 import dataclasses
 import json
 import math
+import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+_learning = threading.Lock()
+"""msgspec learns a type when it is first asked for. Two threads at once in that ended a process (msgspec 0.22)."""
+
+
+def from_plain(value: Any, kind: type[T], *, strict: bool = True) -> T:
+    """Frozen data from what came out of MessagePack or another process. Raises msgspec.ValidationError."""
+    with _learning:
+        return msgspec.convert(value, kind, strict=strict)
+
+
+def from_bytes(data: bytes, kind: type[T]) -> T:
+    """The same from MessagePack itself. Raises msgspec.MsgspecError."""
+    with _learning:
+        return msgspec.msgpack.decode(data, type=kind)
 
 
 def to_plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from replay import plain as plain_data
 from replay.errors import BundleError, FormatVersionError
 from replay.recording import Manifest
 
@@ -137,14 +138,14 @@ def decode(
     """
     try:
         check_format(version, path, current)
-        if msgspec.msgpack.decode(data, type=_Head).format != version:
+        if plain_data.from_bytes(data, _Head).format != version:
             raise ValueError("it is of another format than the archive says")
         if version == current:
-            return _checked(msgspec.msgpack.decode(data, type=Manifest))
-        plain = msgspec.msgpack.decode(data, type=dict[str, Any])
+            return _checked(plain_data.from_bytes(data, Manifest))
+        plain = plain_data.from_bytes(data, dict[str, Any])
         for step in range(version, current):
             plain = upgrades[step](plain)
-        return _checked(msgspec.convert(plain, Manifest))
+        return _checked(plain_data.from_plain(plain, Manifest))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, ValueError) as error:
         raise BundleError(f"{path}: the manifest cannot be read ({error}); record again") from error
 

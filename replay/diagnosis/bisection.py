@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from replay.diagnosis.verdict import Verdict, is_ended
 from replay.findings.triage import Bisected, Fault, Rung
+from replay.plain import from_plain
 from replay.replayer import Trial, Trials
 
 BUDGET = 180.0
@@ -42,7 +41,7 @@ def search(trials: Trials, rung: Rung, below: Rung | None = None) -> Bisected:
     asked = {"backend": rung.backend, "wanted": _type(rung), "otherwise": otherwise, "budget": BUDGET}
     [trial] = trials.run([Trial(rung.options, {"bisect": asked}, limit=LIMIT)])
     if "bisect" in trial.found:
-        return msgspec.convert(trial.found["bisect"], Bisected, strict=False)
+        return from_plain(trial.found["bisect"], Bisected, strict=False)
     return Bisected(rung.backend, gave_up=_why(trial))
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from replay import files, isolation
 from replay.bundle import Bundle, load
 from replay.errors import ReplayError, UsageError
 from replay.exporting import checking, words
 from replay.exporting.layout import render, render_notebook
 from replay.findings.export import Check, Export, Program
+from replay.plain import from_plain
 from replay.replayer import observe
 from replay.replayer.launch import TIMEOUT
 from replay.torch_adapter import compiling
@@ -139,8 +138,7 @@ class _Making:
             raise UsageError(f"{self.bundle.path}: cannot be exported: {lacking}")
         if not found["programs"]:
             raise UsageError(f"{self.bundle.path}: cannot be exported: {found['refused']}")
-        programs: list[Program] = msgspec.convert(found["programs"], list[Program], strict=False)
-        return programs
+        return from_plain(found["programs"], list[Program], strict=False)
 
     def _check(self, program: Program) -> Check:
         manifest = self.bundle.manifest
@@ -154,8 +152,7 @@ class _Making:
         }
         ended = self.how.call(TARGET, request, environment=dict(program.variables), timeout=self.how.timeout)
         if ended.ending == "answered":
-            check: Check = msgspec.convert(ended.answer, Check, strict=False)
-            return check
+            return from_plain(ended.answer, Check, strict=False)
         if ended.ending == "stopped":
             raise ReplayError(f"{self.bundle.path}: the export was given up")
         return Check(False, f"the process that ran it ended: {ended.ending}, {ended.reason}")

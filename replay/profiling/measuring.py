@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from replay.bundle import Bundle, load
 from replay.errors import UsageError
 from replay.findings.profile import Compilation, Hotspot, Measured, Profile, Timing
+from replay.plain import from_plain
 from replay.profiling import tracing
 from replay.recording import made_up
 from replay.replayer import Trial, Trials
@@ -250,4 +249,4 @@ def _directories(caches: str) -> dict[str, str]:
 
 
 def _read(plain: Any, kind: Any) -> Any:
-    return None if plain is None else msgspec.convert(plain, kind, strict=False)
+    return None if plain is None else from_plain(plain, kind, strict=False)

@@ -20,6 +20,7 @@ import msgspec
 from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
+from replay.plain import from_plain
 from replay.recording import DIED, ErrorInfo, Manifest, Outcome, Stage
 from replay.replayer import boxing, publishing, settings
 from replay.selection import Pattern, Selection
@@ -289,8 +290,8 @@ def _read(answer: Any, bundle: Bundle) -> tuple[Outcome, dict[str, Any]]:
     try:
         if "raised" in answer:
             raise _ERRORS[answer["raised"]](answer["message"])
-        outcome = msgspec.convert(answer["outcome"], Outcome, strict=False)
-        return outcome, msgspec.convert(answer["found"], dict[str, Any])
+        outcome = from_plain(answer["outcome"], Outcome, strict=False)
+        return outcome, from_plain(answer["found"], dict[str, Any])
     except (KeyError, TypeError, msgspec.ValidationError):
         raise ReplayError(f"{bundle.path}: the replaying process gave no answer that makes sense") from None
 
