@@ -6,9 +6,7 @@ replay itself lives in `replay.replayer.session`, which runs in the child, or he
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +19,9 @@ from replay import fingerprint, isolation
 from replay.bundle import Bundle, load
 from replay.errors import BundleError, MissingError, ReplayError, UnsupportedTorchError, UsageError
 from replay.plain import from_plain
-from replay.recording import DIED, ErrorInfo, Manifest, Outcome, Stage
-from replay.replayer import boxing, publishing, settings
-from replay.selection import Pattern, Selection
+from replay.recording import DIED, ErrorInfo, Outcome, Stage
+from replay.replayer import asking, boxing, publishing
+from replay.selection import Pattern
 from replay.trust import admit
 
 TIMEOUT = 1800.0
@@ -46,8 +44,6 @@ _BROKEN = {
     "files": "TooManyBytesWritten",
 }
 """What is said in place of an exception's type where a limit ended the process."""
-
-_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
 def run(
@@ -167,9 +163,9 @@ def observe(
     opened = bundle if isinstance(bundle, Bundle) else load(path)
     try:
         admitted = admit(opened, trust=trust, sandbox=sandbox, isolate=isolate)
-        request = _request(path, opened.manifest, instruments, options)
+        request = asking.build(path, opened.manifest, instruments, options)
         request["digest"] = opened.digest  # the file may become another one before it is replayed
-        _settle_comparison(request, opened.manifest)
+        asking.settle_comparison(request, opened.manifest)
         if not isolate:
             from replay.replayer import session
 
@@ -189,72 +185,6 @@ def observe(
             opened.close()
 
 
-_SILENT: Mapping[str, Any] = {
-    "backend": None,
-    "dynamic": None,
-    "fullgraph": None,
-    "backward": None,
-    "mode": None,
-    "device": None,
-    "fake": False,
-    "compare": False,
-    "tolerance": None,
-    "logs": None,
-    "pdb": False,
-}
-"""What a request says of an option that nobody gave."""
-
-
-def _request(
-    path: Path,
-    manifest: Manifest,
-    instruments: Mapping[str, Mapping[str, Any]],
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What the session is asked."""
-    asked = dict(options)
-    without = settings.check(manifest, asked.pop("without", ()))
-    limits = _limits(asked.pop("recompile_limit", None), asked.pop("accumulated_recompile_limit", None))
-    request = {
-        "path": str(path.resolve()),
-        "function": _patterns(asked.pop("function", ())),
-        "limits": limits,
-        "config": dict(asked.pop("config", None) or {}),
-        "env": {**settings.variables(without), **_variables(asked.pop("env", None) or {})},
-        "without": without,
-        "instruments": {name: dict(given) for name, given in instruments.items()},
-        **_SILENT,
-    }
-    unknown = [name for name in asked if name not in _SILENT]
-    if unknown:
-        raise TypeError(f"no option of a replay: {', '.join(unknown)}")
-    return {**request, **asked}
-
-
-def _settle_comparison(request: dict[str, Any], manifest: Manifest) -> None:
-    """Add the instrument that compares, and the config that it needs; UsageError for what makes no sense."""
-    tolerance, compare = request["tolerance"], request["compare"]
-    if tolerance is not None:
-        _check_tolerance(tolerance)
-        if not compare and manifest.difference is None:
-            raise UsageError(
-                f"--tolerance {tolerance:g}: nothing is compared; add --compare (the recording is not of wrong numbers)"
-            )
-    if not compare:
-        return
-    if request["fake"]:
-        raise UsageError("--compare needs values, and --fake has none; leave one of them out")
-    request["instruments"]["compare"] = {"tolerance": tolerance}
-    if not {"inductor.fallback_random", "torch._inductor.config.fallback_random"} & request["config"].keys():
-        request["config"]["inductor.fallback_random"] = True
-
-
-def _check_tolerance(tolerance: Any) -> None:
-    number = isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool)
-    if not number or not (math.isfinite(tolerance) and tolerance >= 0):
-        raise UsageError(f"--tolerance {tolerance!r}: must be a number of at least 0, such as 1e-3")
-
-
 @dataclass(frozen=True, slots=True)
 class _Child:
     """How the child process is run."""
@@ -266,10 +196,9 @@ class _Child:
 
 
 def _isolated(request: dict[str, Any], bundle: Bundle, child: _Child) -> tuple[Outcome, dict[str, Any]]:
-    _check_plain(request["config"])
     result = child.call(
         "replay.replayer.session:answer",
-        {**request, "function": [_plain_pattern(one) for one in request["function"]]},
+        asking.to_send(request),
         environment=request["env"],
         timeout=None if request["pdb"] else child.timeout,
         terminal=bool(child.verbose > 1 or request["logs"]),
@@ -337,41 +266,3 @@ def _ended(bundle: Bundle, request: Mapping[str, Any], result: isolation.ChildRe
         recorded_error=recorded,
         seconds={"load": 0.0, "compile": 0.0, "run": 0.0, "total": result.seconds},
     )
-
-
-def _check_plain(config: Mapping[str, Any]) -> None:
-    for key, value in config.items():
-        try:
-            msgspec.msgpack.encode(value)
-        except (TypeError, ValueError, OverflowError):
-            raise UsageError(
-                f"--config {key}: a {type(value).__qualname__} cannot be sent to a child process; use isolate=False"
-            ) from None
-
-
-def _patterns(function: Pattern | Sequence[Pattern]) -> tuple[Pattern, ...]:
-    return Selection.of(function).patterns
-
-
-def _plain_pattern(pattern: Pattern) -> Any:
-    return pattern if isinstance(pattern, str) else {"regex": pattern.pattern, "flags": pattern.flags}
-
-
-def _limits(recompile: int | None, accumulated: int | None) -> dict[str, int]:
-    limits = {}
-    for name, value in (("recompile_limit", recompile), ("accumulated_recompile_limit", accumulated)):
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value!r}: must be a whole number of at least 1")
-        limits[f"dynamo.{name}"] = value
-    return limits
-
-
-def _variables(env: Mapping[str, str | None]) -> dict[str, str | None]:
-    for name, value in env.items():
-        if not _VARIABLE.match(name) or not (value is None or isinstance(value, str)):
-            raise UsageError(
-                f"--env {name}={value!r}: must be NAME=VALUE, such as TORCHINDUCTOR_MAX_AUTOTUNE=1"
-            )
-    return dict(env)
