@@ -45,7 +45,8 @@ except BaseException as error:
 def check(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run a file's `text`; the rest is of the recording. A `Check` as plain data.
 
-    `event`, `fingerprint`, `torch`: its version; `cuda`: whether the file has tensors on CUDA.
+    `event`, `fingerprint`, `compiles`: of a sequence, else 0; `torch`: its version; `cuda`: whether the file has
+    tensors on CUDA.
     """
     directory = isolation.private_directory()
     assert directory is not None  # only a child is asked
@@ -66,11 +67,10 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
         ended, seen = _under_hooks(place / FILE, request["event"])
     alone = told.read_text(encoding="utf-8") if told.exists() else ""
     same_torch = release(version) == release(request["torch"])
-    match = next(
-        (one for one in seen if fingerprint.same(request["fingerprint"], one, same_torch=same_torch)), None
-    )
+    same = [one for one in seen if fingerprint.same(request["fingerprint"], one[0], same_torch=same_torch)]
+    match = next((one for one, compiles in same if compiles == request["compiles"]), None)
     if match is None:
-        return asdict(Check(False, _other(ended, seen), torch=version))
+        return asdict(Check(False, _other(ended, [one for one, _ in same or seen]), torch=version))
     if alone != ended:
         reason = f"under the recorder's hooks it ended with {ended or 'no error'}, by itself with {alone or 'none'}"
         return asdict(Check(False, reason, match, version))
@@ -78,23 +78,37 @@ def check(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(manifest: Manifest) -> str:
-    """The fingerprint by which a recording's event is known."""
+    """The fingerprint by which a recording's event is known: of a sequence that of its frame."""
+    return _of_event(manifest) if manifest.sequence is None else manifest.sequence.fingerprint
+
+
+def compiles(manifest: Manifest) -> int:
+    """How often the frame of a sequence came to the compiler; 0 for what is no sequence."""
+    return 0 if manifest.sequence is None else len(manifest.calls) + 1
+
+
+def _of_event(manifest: Manifest) -> str:
     return manifest.signature if manifest.error is None else manifest.error.fingerprint
 
 
-def _under_hooks(path: Path, event: str) -> tuple[str, list[str]]:
-    """The type of what came out of the file, and the fingerprints of all that was recorded of it."""
+def _under_hooks(path: Path, event: str) -> tuple[str, list[tuple[str, int]]]:
+    """The type of what came out of the file; the fingerprints of all that was recorded of it, with `compiles`.
+
+    Which guard a compilation names depends on the calls between: torch asks the entry first that was used last. So a
+    sequence has the fingerprint of its frame besides that of its last reason.
+    """
     ended, recorder = "", record("bundles", on="all" if event == "success" else event, tensors="metadata")
     try:
         with script.prepared(script.Program(str(path))) as run, recorder:  # which sees what comes out
             run()
     except BaseException as error:  # noqa: BLE001 - SystemExit is an ending too
         ended = f"{type(error).__module__}.{type(error).__qualname__}"
-    seen = []
+    seen: list[tuple[str, int]] = []
     for one in recorder.bundles:
         with load(one) as bundle:
-            if bundle.manifest.event == event:
-                seen.append(identity(bundle.manifest))
+            manifest = bundle.manifest
+        if manifest.event == event:
+            seen += dict.fromkeys([(_of_event(manifest), 0), (identity(manifest), compiles(manifest))])
     return ended, seen
 
 

@@ -148,6 +148,7 @@ class _Making:
             "text": self._text(program, None),
             "event": manifest.event,
             "fingerprint": checking.identity(manifest),
+            "compiles": checking.compiles(manifest),
             "torch": manifest.environment.torch,
         }
         ended = self.how.call(TARGET, request, environment=dict(program.variables), timeout=self.how.timeout)
