@@ -80,6 +80,12 @@ def command(
         raise UsageError(
             f"{path}: not verified: {made.check.reason}; add --unverified to have the file all the same"
         )
+    from replay.contents.secrets import kinds_in
+
+    if kinds := kinds_in(made.text):
+        exits.say(
+            f"the file holds what looks like a secret ({', '.join(kinds)}): take it out before you send it"
+        )
     if as_json:
         from replay.report.plain import export_json
 

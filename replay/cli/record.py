@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -114,6 +115,7 @@ def command(module: str | None, arguments: tuple[str, ...], **options: Any) -> i
         program = script.Program(module, arguments, is_module=True)
     if Path(options["directory"]).exists() and not Path(options["directory"]).is_dir():
         raise UsageError(f"--output {options['directory']}: it is no directory; name another one")
+    _check_place(Path(options["directory"]))
     if options["crash_safe"]:
         exits.say(f"if the process dies, its frame is in {options['directory']}, as *-ProcessDied-*.rec")
     ended, bundles, lost = _run_recorded(program, options)
@@ -173,3 +175,10 @@ def _summarise(bundles: Sequence[Path], lost: int, *, failures_only: bool) -> st
     what = count(len(bundles), "failure" if failures_only else "bundle")
     commands = [f"  python -m replay {shlex.quote(str(path))}" for path in bundles]
     return "\n".join([f"recorded {what}; to replay:", *commands])
+
+
+def _check_place(directory: Path) -> None:
+    """UsageError where bundles could not be written: better before a long run than after it."""
+    there = next(one for one in (directory, *directory.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--output {directory}: nothing can be written in {there}; name another one")

@@ -146,6 +146,14 @@ def found_in(texts: Iterable[Text], look: Look) -> Found:
     return found
 
 
+def kinds_in(text: str) -> tuple[str, ...]:
+    """Which kinds of keys and passwords a text seems to hold; no addresses, and nothing by its disorder alone."""
+    with detector() as look:
+        found = found_in((Text("text", line) for line in text.splitlines()), look)
+    kinds = {one.kind for one in found.secrets} - ADDRESSES
+    return tuple(sorted(one for one in kinds if "Entropy" not in one))
+
+
 def _of_text(text: Text, look: Look) -> Iterator[tuple[str, str]]:
     """A line of source as it is; what is a value as if it were assigned to its name."""
     if text.where.startswith(("manifest", "values.pkl")):

@@ -37,7 +37,7 @@ class ValuesRead:
 def of_manifest(bundle: Bundle) -> Iterator[Text]:
     """Keys and texts of the manifest, but for digests and what stands for a session."""
     plain = to_plain(bundle.manifest)
-    for name in ("entries", "signature"):
+    for name in ("entries", "signature", "seal"):
         del plain[name]
     plain["process"].pop("session", None)
     todo: list[tuple[str, str, Any]] = [("", "", plain)]

@@ -55,6 +55,8 @@ def export(
     exists, and for one that is to be written and could not be verified. Raises BundleError for an unreadable bundle.
     """
     target = None if output is None else Path(output)
+    if target is not None:
+        files.check_place(target, ("",), option="-o")
     if target is not None and target.exists() and not force:
         raise UsageError(f"{target} exists; choose another name, or add --force")
     opened = bundle if isinstance(bundle, Bundle) else load(Path(bundle))

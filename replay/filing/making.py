@@ -11,6 +11,7 @@ from typing import Any
 
 from replay import files
 from replay.bundle import Bundle, load
+from replay.contents.secrets import kinds_in
 from replay.diagnosis import triage as make_triage
 from replay.errors import ReplayError, UsageError
 from replay.exporting import export as make_export
@@ -77,6 +78,8 @@ class _How:
 
     def check(self, bundle: Bundle) -> None:
         """UsageError where a file is in the way; before anything slow is done."""
+        if self.target is not None:
+            files.check_place(self.target, ("",), option="-o")
         if self.target is not None and self.target.exists() and not self.force:
             raise UsageError(f"{self.target} exists; choose another name, or add --force")
         copy = self.copy(bundle)
@@ -119,6 +122,9 @@ def _made(  # noqa: PLR0917 - one caller, in this order
         export=file,
         notes=tuple(notes),
     )
+    if kinds := kinds_in(made.text):
+        held = f"the text holds what looks like a secret ({', '.join(kinds)}): take it out before you send it"
+        made = replace(made, notes=(*made.notes, held))
     if how.target is None:
         return made
     files.write(how.target, made.text.encode("utf-8"), option="-o")

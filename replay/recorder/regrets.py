@@ -31,7 +31,8 @@ def regrets_of(path: Path) -> str:
     shown = shlex.quote(str(path))
     return (
         f"{path} holds what you may not want to send: {'; '.join(found)}. All of it: "
-        f"python -m replay inspect --privacy {shown}; without it: python -m replay strip {shown}"
+        f"python -m replay inspect --privacy {shown}; with less in it: python -m replay strip {shown} (a key that the "
+        "program's text holds stays there: take it out and record again)"
     )
 
 

@@ -40,8 +40,10 @@ def draw_privacy(found: Privacy, stream: TextIO, *, advise: bool = True) -> None
     for reason in found.unread:
         page.heading("Not read", reason)
     if advise:
-        page.heading("Remove it")
+        page.heading("Send less of it")
         page.line(f"python -m replay strip {shlex.quote(found.bundle)}")
+        if found.secrets:
+            page.line("a key that the program's text holds stays there: take it out, and record again")
 
 
 def draw_secrets(page: Page, found: Privacy) -> None:

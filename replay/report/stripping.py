@@ -47,8 +47,9 @@ def _draw_survival(page: Page, found: Stripped) -> None:
         page.line(found.reason)
     path = shlex.quote(found.original)
     if found.survival == "lost":
-        page.line("keep the file only to be looked at; or keep more in it:")
-        page.line(f"python -m replay strip {path} --values none --force", indent=6)
-        page.line(f"python -m replay strip {path} --keep-comments --keep-names --force", indent=6)
+        page.line("keep the file only to be looked at; or keep more, in another file:")
+        page.line(f"python -m replay strip {path} -o OTHER.rec ...", indent=6)
+        page.line("with --values none, with --keep-comments --keep-names, or with fewer", indent=6)
+        page.line("--drop-global", indent=6)
     if found.survival == "unchecked":
         page.line(f"python -m replay {shlex.quote(found.bundle)}   shows whether it did", style="dim")
