@@ -104,7 +104,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("code", "ended"),
     [
-        (hostile.FORKS, r"processes: \d+ processes"),
+        (hostile.FORKS, r"processes: (more than )?\d+ processes"),
         (hostile.EATS, r"memory: 1\.[5-9] GB"),
         (hostile.SLEEPS, "after 10 s nothing was compiled yet"),
     ],
@@ -136,8 +136,8 @@ def test_writing_without_end_is_stopped(tmp_path, small, monkeypatch):
     assert box(hostile.WRITES, tmp_path).ending == "files"
     one = "import tempfile, os\nopen(os.path.join(tempfile.gettempdir(), 'x'), 'wb').write(bytes(200 << 20))"
     result = box(one, tmp_path)
-    assert result.ending == "crashed"
-    assert "File too large" in result.stderr
+    # the kernel refuses the one file, unless the meter has ended it before that
+    assert result.ending == "files" or (result.ending == "crashed" and "File too large" in result.stderr)
     many = "import tempfile, os\nfor n in range(300): open(os.path.join(tempfile.gettempdir(), str(n)), 'w')"
     monkeypatch.setattr(metering, "ENTRIES", 100)
     assert box(f"{many}\nimport time; time.sleep(30)", tmp_path).reason == "100 files"

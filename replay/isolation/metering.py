@@ -48,15 +48,19 @@ class Meter:
         tasks = sum(map(_threads, family))
         if tasks > TASKS:
             return "processes", f"{tasks} processes and threads"
-        return self._memory(family) or self._files()
+        return self._memory(pid, family) or self._files()
 
-    def _memory(self, family: list[int]) -> Broken | None:
-        # Shared pages are counted for each; who seems to be over the limit is measured exactly, which takes longer.
-        used = sum(map(resident, family))
-        if used > self.memory:
-            used = sum(map(_proportional, family))
-        if used > self.memory:
-            return "memory", f"{used / 1e9:.1f} GB"
+    def _memory(self, pid: int, family: list[int]) -> Broken | None:
+        # Shared pages are counted for each; who seems to be over the limit is measured exactly, which takes longer:
+        # long enough for a fork bomb to grow meanwhile.
+        if sum(map(resident, family)) > self.memory:
+            used = 0
+            for one in family:
+                used += _proportional(one)
+                if used > self.memory:
+                    return "memory", f"{used / 1e9:.1f} GB"
+                if len(descendants(pid)) > PROCESSES:
+                    return "processes", f"more than {PROCESSES} processes"
         whole, free = _machine()
         if free < RESERVE * whole:
             return "memory", f"the machine had {free / 1e9:.1f} GB left"
