@@ -554,3 +554,16 @@ def test_standard_output_that_refuses_is_no_verdict_and_no_traceback(target, cod
     )
     assert done.returncode == code
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("terminal", "shown"), [(True, "x = 1\n# \\x1b]0;title\n"), (False, "x = 1\n# \x1b]0;title\n")]
+)
+def test_a_files_text_reaches_no_terminal_with_escapes(terminal, shown, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    monkeypatch.setattr(sys, "stdout", Stream())
+    exits.write_text("x = 1\n# \x1b]0;title\n")
+    assert sys.stdout.getvalue() == shown

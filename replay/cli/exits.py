@@ -53,6 +53,11 @@ def emit(text: str) -> None:
     write_result(lambda stream: stream.write(text + "\n"))
 
 
+def write_text(text: str) -> None:
+    """As `write_result`, for a file's text: as it is; on a terminal without the escapes that strangers put into it."""
+    write_result(lambda stream: stream.write(clean(text) if stream.isatty() else text))
+
+
 def write_result(draw: Callable[[Any], object]) -> None:
     """As `emit`, for a report that draws on a stream. Characters that its encoding lacks come out escaped."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)  # a test's or a notebook's stream may lack it

@@ -59,12 +59,8 @@ def command(
         from replay.exporting import export
 
         vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
-        state = [f"export of {bundle.manifest.frame.function}"]
-
-        def heard(now: str) -> None:
-            state[0] = f"export of {bundle.manifest.frame.function}: {now}"
-
-        with progress.shown(lambda: state[0], enabled=not quiet), redirect_stdout(sys.stderr):
+        what = f"export of {bundle.manifest.frame.function}"
+        with progress.told(what, enabled=not quiet) as tell, redirect_stdout(sys.stderr):
             made = export(
                 bundle,
                 output,
@@ -72,7 +68,7 @@ def command(
                 unverified=unverified,
                 force=force,
                 timeout=timeout,
-                heard=heard,
+                heard=lambda now: tell(f"{what}: {now}"),
                 trust=vouched["trust"],
                 sandbox=vouched["sandbox"],
             )
@@ -91,7 +87,7 @@ def command(
 
         exits.emit(export_json(made))
     elif output is None:
-        exits.write_result(lambda stream: stream.write(made.text))
+        exits.write_text(made.text)
     elif not quiet:
         exits.say(
             f"wrote {output}, " + ("verified" if made.verified else f"not verified: {made.check.reason}")

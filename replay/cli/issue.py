@@ -69,12 +69,8 @@ def command(
         vouched: dict[str, bool | None] = {}
         if triage or export:  # else nothing of it is run
             vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
-        state = [f"issue of {bundle.manifest.frame.function}"]
-
-        def heard(now: str) -> None:
-            state[0] = f"issue of {bundle.manifest.frame.function}: {now}"
-
-        with progress.shown(lambda: state[0], enabled=not quiet), redirect_stdout(sys.stderr):
+        what = f"issue of {bundle.manifest.frame.function}"
+        with progress.told(what, enabled=not quiet) as tell, redirect_stdout(sys.stderr):
             made = issue(
                 bundle,
                 output,
@@ -84,7 +80,7 @@ def command(
                 force=force,
                 timeout=timeout,
                 jobs=jobs,
-                heard=heard,
+                heard=lambda now: tell(f"{what}: {now}"),
                 **vouched,
             )
     if as_json:
@@ -92,7 +88,7 @@ def command(
 
         exits.emit(issue_json(made))
     elif output is None:
-        exits.write_result(lambda stream: stream.write(made.text))
+        exits.write_text(made.text)
     for note in made.notes:
         exits.say(note)
     if not quiet:
