@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from replay.bundle import Bundle, load
 from replay.errors import UsageError
 from replay.findings.explanation import ExplainedFrame, Explanation
+from replay.plain import from_plain
 from replay.recording import Outcome
 from replay.replayer import Observed, observe
 from replay.replayer.launch import TIMEOUT
@@ -129,7 +128,7 @@ def _ending(outcome: Outcome) -> str:
 
 
 def _made(bundle: Bundle, outcome: Outcome, found: Mapping[str, Any], notes: tuple[str, ...]) -> Explanation:
-    frames = msgspec.convert(found.get("frames", []), tuple[ExplainedFrame, ...], strict=False)
+    frames = from_plain(found.get("frames", []), tuple[ExplainedFrame, ...], strict=False)
     return Explanation(
         bundle=str(bundle.path),
         function=outcome.function,

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from replay.ablation.search import minimise
 from replay.bundle import Bundle, load
 from replay.errors import ReplayError
 from replay.findings.ablation import Ablation, Setting
+from replay.plain import from_plain
 from replay.recording import Outcome
 from replay.replayer import Trial, Trials, settings
 from replay.replayer.launch import TIMEOUT
@@ -84,7 +83,7 @@ class _Search:
         if whole.outcome.status != "reproduced":
             return self._told(whole.outcome)
         found = whole.found.get("settings", ())
-        self.listed = tuple(msgspec.convert(one, Setting) for one in found)
+        self.listed = tuple(from_plain(one, Setting) for one in found)
         names = tuple(one.name for one in self.listed)
         self.answers[frozenset(names)] = True
         self.answers[frozenset()] = self._fails(bare)

@@ -33,6 +33,18 @@ def shown(what: str | Callable[[], str], *, enabled: bool = True) -> Iterator[No
         thread.join()
 
 
+@contextmanager
+def told(first: str, *, enabled: bool = True) -> Iterator[Callable[[str], None]]:
+    """As `shown`; the block gets a function to say what goes on now, if it is no longer `first`."""
+    state = [first]
+
+    def tell(text: str) -> None:
+        state[0] = text
+
+    with shown(lambda: state[0], enabled=enabled):
+        yield tell
+
+
 def _tick(what: str | Callable[[], str], done: threading.Event) -> None:
     begun, stream = time.monotonic(), sys.stderr
     if done.wait(PATIENCE):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -87,9 +86,6 @@ def command(
     """
     if svg is not None:
         _check_svg(svg, paths, no_grid=no_grid)
-    from replay.bundle import load
-    from replay.recompilation import recompiles
-
     wider: dict[str, Any] = {
         "limits": () if no_grid else limits,
         "accumulated_limits": () if no_grid else accumulated_limits,
@@ -98,24 +94,26 @@ def command(
     }
     settled = {**settle({**options, "logs": ()}), "function": options["function"]}
     del settled["logs"]
-    found: list[Recompiles] = []
-    for path in _chosen(paths, options["function"]):
-        state = [path.name]
-
-        def heard(text: str, state: list[str] = state, name: str = path.name) -> None:
-            state[0] = f"{name}: {text}"
-
-        with load(path) as bundle:
-            vouched = settle_trust(
-                bundle, trust=settled["trust"], sandbox=settled["sandbox"], isolate=settled["isolate"]
-            )
-            with progress.shown(partial(state.__getitem__, 0)), redirect_stdout(sys.stderr):
-                found.append(recompiles(bundle, heard=heard, **wider, **{**settled, **vouched}))
+    asked = {**wider, **settled}
+    found = [_repeated(path, asked) for path in _chosen(paths, options["function"])]
     if svg is not None:
         write_picture(svg, found[0].grid, f"{found[0].function}: compilations by recompile limit")
         exits.say(f"wrote {svg}")
     _show(found, alone=len(paths) == 1 and not Path(paths[0]).is_dir(), as_json=as_json, verbose=verbose)
     return _code(found)
+
+
+def _repeated(path: Path, asked: dict[str, Any]) -> Recompiles:
+    """One bundle, with the options of `replay.recompiles`."""
+    from replay.bundle import load
+    from replay.recompilation import recompiles
+
+    with load(path) as bundle:
+        vouched = settle_trust(
+            bundle, trust=asked["trust"], sandbox=asked["sandbox"], isolate=asked["isolate"]
+        )
+        with progress.told(path.name) as tell, redirect_stdout(sys.stderr):
+            return recompiles(bundle, heard=lambda now: tell(f"{path.name}: {now}"), **{**asked, **vouched})
 
 
 def _chosen(paths: Sequence[str], patterns: Sequence[str]) -> list[Path]:

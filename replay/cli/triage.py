@@ -83,12 +83,8 @@ def command(
         vouched = settle_trust(bundle, trust=trust, sandbox=sandbox)
         from replay.diagnosis import triage
 
-        state = [f"triage of {bundle.manifest.frame.function}"]
-
-        def heard(now: Progress) -> None:
-            state[0] = _describe(bundle.manifest.frame.function, now)
-
-        with progress.shown(lambda: state[0], enabled=not quiet):
+        function = bundle.manifest.frame.function
+        with progress.told(f"triage of {function}", enabled=not quiet) as tell:
             found = triage(
                 bundle,
                 backends=backends,
@@ -96,7 +92,7 @@ def command(
                 jobs=jobs,
                 bisect=bisect,
                 compare=compare,
-                heard=heard,
+                heard=lambda now: tell(_describe(function, now)),
                 **vouched,
             )
     _show(found, as_json=as_json, verbose=-1 if quiet else verbose)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from replay import fingerprint, giveaways, trust
 from replay.bundle import Bundle, BundleWriter, to_plain
 from replay.bundle.layout import BLOBS, VALUES
 from replay.contents import texts
 from replay.errors import UsageError
+from replay.plain import from_plain
 from replay.recording import Environment, ErrorInfo, InputInfo, Manifest, Missing, StorageSpec, Substitution
 from replay.stripping import cutting, statistics, values
 from replay.stripping.assignments import without_values
@@ -176,7 +175,7 @@ class Stripping:
 
     def _manifest(self, sources: dict[str, str], substitution: Substitution) -> Manifest:
         plain = self._renamed(to_plain(self.bundle.manifest))
-        manifest = msgspec.convert(plain, Manifest)
+        manifest = from_plain(plain, Manifest)
         frame = replace(manifest.frame, entry=sources.get(manifest.frame.file))
         return replace(
             manifest,
